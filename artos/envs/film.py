@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,8 @@ def _camera(env: str, seed: int, number: int, studio: Studio) -> Camera:
         offered: dict[str, Any] = {"seed": seed + number, "num_envs": 1, "render_mode": _DRAWN}
         made = factory(**(accepted(factory, offered) | arguments))
         if not isinstance(made, gym.Env):
-            made.close()
+            with suppress(AttributeError):
+                made.close()
             raise _CannotDraw("it is a vector environment")
     else:
         make_vector(env, 1, seed + number).close()  # refuses with a reason what cannot be made

@@ -30,7 +30,7 @@ from artos.envs.turns import InTurns, is_in_turns
 from artos.envs.wrappers import Wrap, wrapped, wrappers_of
 from artos.errors import ArtosError, Refused
 from artos.specs.address import address, parted
-from artos.specs.named import GAMES, VECTOR
+from artos.specs.named import GAMES, VECTOR, WRAPPERS
 from artos.system.closest import closest
 from artos.system.importing import users_module
 from artos.system.under_way import under_way
@@ -170,7 +170,8 @@ def layers_of(env: str) -> tuple[str, Layers]:
     Raises:
         Refused: that is not named as it has to be.
     """
-    env, wrappers = wrappers_of(env)
+    takes = _parameters(factory_of(env)) if is_factory(env) else None
+    env, wrappers = (env, ()) if WRAPPERS in (takes or ()) else wrappers_of(env)
     env, components = components_of(env)
     return env, Layers(wrappers, components)
 
@@ -333,7 +334,8 @@ def _from_factory(env: str, envs: int, seed: int, autoreset: AutoresetMode) -> A
     env, only = selection(asked)
     factory = factory_of(env)
     first = _call(env, factory, envs, seed)
-    if any(layers) and not isinstance(first, gym.Env):
+    many = is_supersuit(first) or isinstance(first, VectorEnv) or is_game(first)
+    if many and any(layers):
         first.close()
         raise Refused([_ALONE.format(env)])
     if is_supersuit(first):
@@ -391,6 +393,9 @@ def games_of(env: str, number: int, seed: int = 0) -> Games:
     Raises:
         Refused: the address is not that of a game, or it cannot be made.
     """
+    env, layers = layers_of(env)
+    if any(layers):
+        raise Refused([_ALONE.format(env)])
     factory, envs = factory_of(env) if is_factory(env) else None, number
     first = _call(env, factory, envs, seed) if factory else None
     if factory is None or not is_game(first):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -43,15 +44,20 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
         makers: Sequence[Callable[[], gym.Env[Any, Any]]],
         autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
-        self.envs = [make() for make in makers]
+        self.envs: list[gym.Env[Any, Any]] = []
+        with ExitStack() as undo:
+            for make in makers:
+                self.envs.append(make())
+                undo.callback(self.envs[-1].close)
+            seen = {(str(e.observation_space), str(e.action_space)) for e in self.envs}
+            if len(seen) > 1:
+                raise Refused([f"the environments of one actor differ in their spaces: {seen}"])
+            undo.pop_all()
         first = self.envs[0]
         self.num_envs = len(self.envs)
         self.metadata = {**first.metadata, "autoreset_mode": autoreset, CHOSEN: True}
         self.single_observation_space = first.observation_space
         self.single_action_space = first.action_space
-        spaces_seen = {(str(e.observation_space), str(e.action_space)) for e in self.envs}
-        if len(spaces_seen) > 1:
-            raise Refused([f"the environments of one actor differ in their spaces: {spaces_seen}"])
         self.observation_space = batch_space(first.observation_space, self.num_envs)
         self.action_space = batch_space(first.action_space, self.num_envs)
         self._steps: list[Callable[[Any], Any]] = [env.step for env in self.envs]

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from artos.envs.shown import Mismatch, Stored, at
 from artos.envs.spec import action_spec, leaves, parts_of
 from artos.errors import Refused
 from artos.specs.keys import AGES_KEY, VALID_KEY
+from artos.specs.unreadable import UNREADABLE
 
 _OLDEST = 255
 _FLAGS = ("terminations", "truncations", VALID_KEY)
@@ -124,10 +127,36 @@ def _opened(path: Path) -> Any:
     _minari()
     from minari.dataset.minari_storage import MinariStorage  # noqa: PLC0415
 
+    metadata = MinariStorage.read_raw_metadata(path)
+    if not {"observation_space", "action_space"} <= metadata.keys():
+        _check_spec(path, metadata.get("env_spec"))
     try:
         return MinariStorage.read(path)
     except ImportError as error:  # of the package that its format needs
         raise Refused([f"{path}: {error}"]) from error
+
+
+def _check_spec(path: Path, text: Any) -> None:
+    """Refuse a data set without spaces that has its own idea of how to make its environment.
+
+    Minari makes it to see its spaces, so whoever wrote the data set could have anything called.
+    """
+    try:
+        spec = msgspec.json.decode(text or "null", type=_Spec)
+    except UNREADABLE as error:
+        raise Refused([f"{path} has neither spaces nor an env_spec that can be read"]) from error
+    known = gym.registry.get(spec.id)
+    if known is None or spec.entry_point != known.entry_point or spec.additional_wrappers:
+        raise Refused(
+            [f"{path} has no spaces, and to see those of its environment {spec.id} it would call "
+             f"{spec.entry_point}, which is not what is registered under that name"]
+        )  # fmt: skip
+
+
+class _Spec(msgspec.Struct):
+    id: str
+    entry_point: str
+    additional_wrappers: list[Any] = []
 
 
 def _minari() -> None:

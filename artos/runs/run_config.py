@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -48,14 +49,11 @@ def sealed(config: dict[str, Any]) -> dict[str, Any]:
     return plain | {_SEAL: seal(_text(plain))}
 
 
-def is_own(run: Path) -> bool:
-    """Whether this account's ARTOS wrote the ``config.json`` of a run as it is now."""
-    try:
-        config, _ = read(run, RunConfig)
-    except (OSError, CheckpointFault):
-        return False
-    found = config.pop(_SEAL, "")
-    return isinstance(found, str) and found.isascii() and is_sealed(_text(config), found)
+def is_own(config: Mapping[str, Any]) -> bool:
+    """Whether this account's ARTOS wrote what was read of a ``config.json``."""
+    plain = dict(config)
+    found = plain.pop(_SEAL, "")
+    return isinstance(found, str) and found.isascii() and is_sealed(_text(plain), found)
 
 
 def _text(config: dict[str, Any]) -> str:

@@ -1,48 +1,49 @@
-"""Objects of modules and files that settings name: an environment, its wrappers, a reward.
+"""Objects of modules that a run's settings name: its environment, and wrappers around that.
 
-Whoever names one has it imported and called.
+Whoever names one has it imported and called. So names are read here just as environments are made
+from them, or as more than is made, never as less.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
 from artos.specs.address import parted
+from artos.specs.settings import convert
 
-ENV_ARGS = "env_args"
-"""The setting with arguments of the environment."""
+ENV, ENV_ARGS = "env", "env_args"
+"""The settings with an environment's address, and with arguments of it."""
 WRAPPERS = "wrappers"
 """That argument of an environment which names wrappers."""
 VECTOR, GAMES = "vector:", "pettingzoo:"
 """What stands before an address of the environment's own vector form, and of a game."""
 
-_OBJECT = re.compile(r"[\w./-]+:[A-Za-z_]")
-_INSIDE = re.compile(r"[\w./-]+:[A-Za-z_][\w./-]*")
-
 
 def objects_named(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each ``module:object`` that settings name, without its arguments."""
-    return tuple(dict.fromkeys(o for name, value in settings.items() for o in _named(name, value)))
+    """Each ``module:object`` that the environment of these settings is made by, without arguments.
+
+    A server's address is one, too.
+    """
+    name, arguments = _read(settings)
+    whole = [name] if ":" in name.removeprefix(VECTOR) or "\\" in name else []
+    inside = [*_texts(arguments[WRAPPERS])] if WRAPPERS in arguments else []
+    named = [text for text in inside if ":" in text] or [str(inside)] * (WRAPPERS in arguments)
+    return tuple(dict.fromkeys(whole + named))
 
 
-def _named(name: str, value: Any) -> Iterator[str]:
-    arguments = value
-    if name != ENV_ARGS:
-        text = str(value)
-        if _OBJECT.match(text.removeprefix(VECTOR)):
-            yield text.partition("(")[0]
-        try:
-            arguments = parted(text)[1]
-        except Refused:  # no environment is made from it
-            return
-    if isinstance(arguments, Mapping) and WRAPPERS in arguments:
-        # As text, so that what it says is found however it is written.
-        yield from _INSIDE.findall(str(arguments[WRAPPERS]))
+def names_of_folder(settings: Mapping[str, Any], folder: Path) -> bool:
+    """Whether the environment needs something in ``folder``: a module, or a file as an argument."""
+    texts = _texts(_read(settings)[1])
+    files = (text for text in texts if text and not Path(text).is_absolute())
+    return any(file_of(named, folder) for named in objects_named(settings)) or any(
+        os.path.exists(folder / file)  # noqa: PTH110 (NUL)
+        for file in files
+    )
 
 
 def file_of(named: str, folder: Path) -> Path | None:
@@ -51,9 +52,33 @@ def file_of(named: str, folder: Path) -> Path | None:
     if f"{module}:" == GAMES:
         module = name
     path = module.replace(".", "/")
-    places = [folder / place for place in (module, f"{path}.py", f"{path}/__init__.py")]
-    for file in places:
-        if os.path.isfile(file):  # noqa: PTH113 (NUL)
+    inside = (f"{path}{end}{suffix}" for end in ("", "/__init__") for suffix in all_suffixes())
+    for place in (*([module] if module.endswith(".py") else []), *inside):
+        if os.path.isfile(file := folder / place):  # noqa: PTH113 (NUL)
             return file
     package = folder / path
-    return package if os.path.isdir(package) and path else None  # noqa: PTH112 (NUL)
+    return package if path and os.path.isdir(package) else None  # noqa: PTH112 (NUL)
+
+
+def _read(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The name of the environment, and all of its arguments."""
+    text = str(settings.get(ENV, "")).strip()
+    try:
+        name, arguments = parted(text)
+    except Refused:  # no environment is made from it
+        name, arguments = text, {}
+    given = settings.get(ENV_ARGS)
+    more = {k: convert(k, v, Any) for k, v in given.items()} if isinstance(given, Mapping) else {}
+    return name, arguments | more
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.items():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _texts(one)

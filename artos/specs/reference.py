@@ -61,9 +61,10 @@ def file_and_object(workload: str, folder: Path) -> tuple[str, str]:
     ``PACKAGE.MODULE:OBJECT`` is ``PACKAGE/MODULE.py:OBJECT`` where ``folder`` has that file.
     """
     place, _, name = (workload + ":" * workload.endswith(".py")).rpartition(":")
-    inside = f"{place.replace('.', '/')}.py"
-    if "." in place and not place.endswith(".py") and (folder / inside).is_file():
-        place = inside
+    parts = place.split(".")
+    if len(parts) > 1 and parts[-1] != "py" and all(part.isidentifier() for part in parts):
+        inside = "/".join(parts) + ".py"
+        place = inside if (folder / inside).is_file() else place
     return (place, name) if place.endswith(".py") else ("", "")
 
 

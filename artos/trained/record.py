@@ -109,7 +109,7 @@ def read(
     with _faults_of(str(path)):
         reference = Reference.of(workload, settings, folder, built_in())
     env = known.env_spec.name if known.env_spec else ""
-    allow(path, reference, trust=trust, moved=code is not None, env=env)
+    allow(path, config, reference, trust=trust, moved=code is not None, env=env)
     if best and not (path / BEST / MANIFEST).is_file():
         why = (
             "no version is kept as the best one yet: a run keeps it from its first evaluation on, "

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from artos.errors import Refused
 from artos.runs import checkpoint, run_config
-from artos.specs.named import file_of, objects_named
+from artos.specs.named import ENV, ENV_ARGS, file_of, objects_named
 from artos.specs.reference import Reference, package_of
 from artos.system.account import root_user
 from artos.system.archives import holds_just_its_archive
@@ -28,38 +29,59 @@ _log = logging.getLogger(__name__)
 
 
 def allow(
-    run: Path, reference: Reference, *, trust: bool, moved: bool = False, env: str = ""
+    run: Path,
+    config: Mapping[str, Any],
+    reference: Reference,
+    *,
+    trust: bool,
+    moved: bool = False,
+    env: str = "",
 ) -> None:
     """Say which code of the user's is run for the run in ``run``, if any is.
 
-    ``moved``: the user has said where the code is. ``env`` is an environment that may be made
-    besides the one in the settings.
+    ``config`` is what was read of its ``config.json``. ``moved``: the user has said where the code
+    is. ``env`` is an environment that may be made besides the one in the settings.
 
     Raises:
         Refused: without ``trust``, if the code may be another user's, or if somebody else says
             what is called, even of what is installed; says why, and how to run it nevertheless.
     """
-    code = code_of(reference)
-    if code is not None and not (trust or moved):
-        why = next(_doubts(code, reference, run.resolve()), "")
-        if why:
+    own, files = run_config.is_own(config), files_of(reference)
+    for code in () if trust or moved else files:
+        if why := next(_doubts(code, reference, run.resolve(), own=own), ""):
             raise Refused([f"run {run} would run the code in {code}, {why}: {_TRUST}"])
-    there = code is not None and os.path.exists(code)  # noqa: PTH110 (NUL)
-    source = (reference.source,) if there and _is_file(reference) and not moved else ()
-    called = source + objects_named({**reference.settings, _ALSO: env})
-    if called and not trust and not run_config.is_own(run):
-        raise Refused(
-            [
-                f"run {run} would import and call {', '.join(called)}, and no ARTOS of this "
-                f"account has written its config.json, which says so: {_TRUST}"
-            ]
-        )
-    if code is not None:
-        _log.warning("runs the code in %s", code)  # else users of ``artos.load`` would not see it
+    named = (*objects_named(reference.settings), *objects_named({ENV: env}))
+    if _is_file(reference) and not moved and os.path.exists(files[0]):  # noqa: PTH110 (NUL)
+        named = (reference.source, *named)
+    if named and not (trust or own):
+        raise Refused([f"run {run} would import and call {', '.join(named)}, {_STRANGE}"])
+    if files:
+        # Else users of ``artos.load`` would not see it.
+        _log.warning("runs the code in %s", ", ".join(map(str, files)))
 
 
 _TRUST = "look at it, then add --trust (in Python: trust=True)"
-_ALSO = "env_spec"
+_STRANGE = (
+    "as its config.json says, which no ARTOS of this account has written (a seal in it would show "
+    f"that): {_TRUST}"
+)
+
+
+def require_own_places(
+    run: Path, config: Mapping[str, Any], settings: Mapping[str, Any], *, trust: bool
+) -> None:
+    """Refuse to go on with a run of another account whose settings, or links, lead out of it.
+
+    Raises:
+        Refused: it would write, or connect, where ``settings`` say, or links in its folder.
+    """
+    if trust or run_config.is_own(config):
+        return
+    others = {name: value for name, value in settings.items() if name not in (ENV, ENV_ARGS)}
+    led = [f"{name}={value}" for name, value in others.items() if "/" in str(value)]
+    led += [str(path) for path in run.iterdir() if path.is_symlink()]
+    if led:
+        raise Refused([f"run {run} would use {', '.join(led)}, {_STRANGE}"])
 
 
 def require_own_states(run: Path) -> None:
@@ -80,13 +102,13 @@ def require_own_states(run: Path) -> None:
         )
 
 
-def code_of(reference: Reference) -> Path | None:
-    """The file of a run's code, or the folder it is imported from; None if it is all installed."""
+def files_of(reference: Reference) -> tuple[Path, ...]:
+    """The files of a run's code, or the folder it is imported from; none if it is all installed."""
     if _is_file(reference):
-        return Path(reference.source.rpartition(":")[0])
+        return (Path(reference.source.rpartition(":")[0]),)
     folder = Path(reference.folder)
-    named = (file_of(each, folder) for each in objects_named(reference.settings))
-    return next(filter(None, named), folder) if reference.folder else None
+    found = (file_of(each, folder) for each in objects_named(reference.settings))
+    return (*filter(None, found),) or (folder,) if reference.folder else ()
 
 
 def _is_file(reference: Reference) -> bool:
@@ -94,7 +116,7 @@ def _is_file(reference: Reference) -> bool:
     return reference.source.rpartition(":")[0].endswith(".py")
 
 
-def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
+def _doubts(code: Path, reference: Reference, run: Path, *, own: bool) -> Iterator[str]:
     """Why the code may be another user's."""
     code = Path(os.path.abspath(code))  # noqa: PTH100 (a link must be seen, not followed)
     place = code.resolve().parent if _is_file(reference) else Path(reference.folder).resolve()
@@ -114,7 +136,7 @@ def _doubts(code: Path, reference: Reference, run: Path) -> Iterator[str]:
         strange = "which came with the run"
     elif not any(place.is_relative_to(own) for own in own_folders):
         strange = "which is neither in your home nor below this folder"
-    if strange and not (run_config.is_own(run) and holds_just_its_archive(place)):
+    if strange and not (own and holds_just_its_archive(place)):
         yield strange
 
 

@@ -17,7 +17,7 @@ from artos.protocol.run_state import OVER
 from artos.protocol.views import RunView, Status
 from artos.runtime.preload import Preloaded
 from artos.specs.fields import LABEL
-from artos.specs.named import file_of, objects_named
+from artos.specs.named import names_of_folder
 from artos.specs.reference import file_and_object, package_of
 from artos.system.archives import PACKAGES_FILE, pack
 from artos.system.printable import printable
@@ -96,9 +96,9 @@ def code_of(wanted: Wanted) -> tuple[str, Path | None]:
         root = package_of(file)[1]  # whose other modules it may import
         return f"{file.relative_to(root)}:{name}", root
     reference_of(wanted.workload, {}, wanted.folder)  # refused if there is no such algorithm
-    # A built-in algorithm needs the user's folder only if a setting names an object there.
-    there = any(file_of(named, wanted.folder) for named in objects_named(wanted.settings))
-    return wanted.workload, wanted.folder if there else None
+    # A built-in algorithm needs the user's folder only if a setting names something there.
+    needed = names_of_folder(wanted.settings, wanted.folder)
+    return wanted.workload, wanted.folder if needed else None
 
 
 def follow(client: HeadClient, run: str, note: Callable[[str], None]) -> RunView:

@@ -13,7 +13,7 @@ from artos.runs.plan import Plan
 from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to, to_stderr
 from artos.system.signals import StopRequests
-from artos.trained.trust import allow, require_own_states
+from artos.trained.trust import allow, require_own_places, require_own_states
 from deploy.client import copied
 from deploy.display.view import LiveView
 from deploy.local.inline import Inline
@@ -62,12 +62,15 @@ def resume(
 
     Raises:
         CheckpointFault: there is nothing to continue, or it does not fit.
-        Refused: its code or its pickled states may be someone else's, and ``trust`` is not set.
+        Refused: its code, its pickled states or its settings may be someone else's, and ``trust``
+            is not set.
         RunExists: the run is live.
     """
     with _tracked(track) as trackers, StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet)
-        allow(path, request.reference(), trust=trust)
+        allow(path, folder.config, request.reference(), trust=trust)
+        stored = {n: v for n, v in request.settings.items() if n not in settings}
+        require_own_places(path, folder.config, stored, trust=trust)
         if not trust and request.settings.get("checkpoint") != "model":
             require_own_states(path)
 

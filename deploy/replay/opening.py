@@ -24,7 +24,7 @@ from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
 from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference
-from artos.trained.trust import allow
+from artos.trained.trust import allow, require_own_places
 from deploy.replay.learners import Kept, Learned, plan_as_recorded
 from deploy.replay.own_block import own_bytes
 from deploy.replay.reads import Reads
@@ -139,7 +139,7 @@ def replayed(
 
 def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     try:
-        _, config = run_config.read(run, RunConfig)
+        plain, config = run_config.read(run, RunConfig)
     except FileNotFoundError as error:
         raise Refused([f"{run}: there is no config.json: give the folder of a run"]) from error
     resumed = [msgspec.convert(each, _Resumed) for each in config.resumed]
@@ -149,7 +149,8 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     faults = [*_of_the_run(config, settings)]
     references = [reference_of(config.workload, s, Path(config.folder)) for s in settings]
     for reference in references:
-        allow(run, reference, trust=trust)
+        allow(run, plain, reference, trust=trust)
+        require_own_places(run, plain, reference.settings, trust=trust)
 
     def prepared(reference: Reference) -> Registration:
         try:

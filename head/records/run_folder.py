@@ -119,7 +119,7 @@ class RunFolder(Closing):
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Write ``config.json`` in one step, sealed if it was this account's until now."""
-        own = not self.resumed or run_config.is_own(self.path)
+        own = not self.resumed or run_config.is_own(self.config)
         self.config = run_config.sealed(config) if own else config
         write_durably(self.config_file, _pretty(self.config))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,47 @@ def test_another_environments_set_and_one_that_is_not_there_are_refused_by_name(
     assert "data['demos']: 'observations' has shape (" in said
     assert "data['demos']: 'actions' is int64, the run's rows have float32" in said
     assert f"data['more']: there is no data set in {tmp_path}/pole-v0/data: fetch it by" in said
+
+
+@needs_minari
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"id": "CartPole-v1", "entry_point": "os:mkdir", "kwargs": {"path": "called"}}, "call os"),
+        ({"id": "Mine-v0", "entry_point": "os:mkdir", "kwargs": {"path": "called"}}, "call os:mk"),
+        ({"id": "CartPole-v1"}, "neither spaces nor an env_spec"),
+        (None, "neither spaces nor an env_spec"),
+    ],
+)
+def test_no_data_set_says_what_is_called(
+    spec: dict[str, Any] | None, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without spaces Minari makes the environment as the data set says."""
+    monkeypatch.chdir(tmp_path)
+    minaris.collected(gym.make("CartPole-v1"), "poles-v0", 1)
+    file = tmp_path / "poles-v0" / "data" / "metadata.json"
+    found = json.loads(file.read_text())
+    del found["observation_space"]
+    file.write_text(json.dumps(found | {"env_spec": json.dumps(spec)}))
+    faults: list[str] = []
+    examined({"demos": Rows("minari:poles-v0")}, "", keys_of("CartPole-v1"), faults)
+    assert re.search(says, "\n".join(faults))
+    assert not (tmp_path / "called").exists()
+
+
+@needs_minari
+def test_one_without_spaces_is_that_of_its_environment(tmp_path: Path) -> None:
+    env = gym.make("CartPole-v1")
+    assert env.spec is not None
+    text = env.spec.to_json()
+    minaris.collected(env, "poles-v0", 1)
+    file = tmp_path / "poles-v0" / "data" / "metadata.json"
+    found = json.loads(file.read_text())
+    del found["observation_space"], found["action_space"]
+    file.write_text(json.dumps(found | {"env_spec": text}))
+    faults: list[str] = []
+    examined({"demos": Rows("minari:poles-v0")}, "", keys_of("CartPole-v1"), faults)
+    assert faults == []
 
 
 def test_without_minari_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

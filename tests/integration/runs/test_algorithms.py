@@ -101,6 +101,7 @@ def test_what_cannot_be_is_refused(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize(
     ("name", "arguments", "bar"),
     [
@@ -118,17 +119,21 @@ def test_what_cannot_be_is_refused(
     ],
 )
 def test_they_learn(
-    name: str, arguments: tuple[str, ...], bar: float, start: Callable[..., Artos], home: Path
-) -> None:
+    name: str, arguments: tuple[str, ...], bar: float, seed: int, start: Callable[..., Artos],
+    home: Path,
+) -> None:  # fmt: skip
     """At random CartPole returns 22 and Pendulum -1,200; the bars leave wide margins."""
-    run = start("run", name, "--json", "--seed", "1", "--run-dir", "learnt", *arguments)
+    run = start("run", name, "--json", "--seed", seed, "--run-dir", "learnt", *arguments)
     assert learned(run, home / "learnt", 10, bar)
     summary = json.loads((home / "learnt" / "summary.json").read_text())
     assert summary["restarts"] == summary["rows_lost"] == 0
 
 
 @pytest.mark.long
-def test_rnd_finds_what_ppo_never_sees(artos: Callable[..., Outcome], home: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rnd_finds_what_ppo_never_sees(
+    seed: int, artos: Callable[..., Outcome], home: Path
+) -> None:
     shutil.copy(Path(__file__).with_name("corridor.py"), home)
     size = ("--total-steps", "20480", "--set", "envs=8", "--set", "steps=128", "--actors", "1")
     alike = ("--env", "corridor:make", *size, "--set", "minibatches=4", "--set", "hidden=32")
@@ -136,7 +141,7 @@ def test_rnd_finds_what_ppo_never_sees(artos: Callable[..., Outcome], home: Path
     found = {}
     for name, more in (("ppo", ()), ("rnd", small)):
         settings = tuple(word for each in more for word in ("--set", each))
-        where = ("--inline", "--seed", "1", "--run-dir", name)
+        where = ("--inline", "--seed", str(seed), "--run-dir", name)
         outcome = artos("run", name, *alike, *settings, *where)
         assert outcome.status == 0, outcome.err
         found[name] = best_mean(home / name, 50)

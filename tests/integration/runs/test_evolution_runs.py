@@ -15,11 +15,11 @@ from head.run.request import Request, reference_of
 from triggers.registration import prepare
 
 
-def trained(folder: Path, env: str, **settings: Any) -> Summary:
+def trained(folder: Path, env: str, seed: int, **settings: Any) -> Summary:
     shutil.copy(Path(__file__).with_name("aiming.py"), folder)
     wanted = {"env": env, "total_steps": 0, "evaluation_episodes": 5} | settings
     where: dict[str, Any] = {"folder": folder, "run_dir": folder / "run"}
-    return run(Request("es", wanted, seed=2, inline=True, quiet=True, **where))
+    return run(Request("es", wanted, seed=seed, inline=True, quiet=True, **where))
 
 
 @pytest.mark.parametrize(
@@ -27,10 +27,11 @@ def trained(folder: Path, env: str, **settings: Any) -> Summary:
     [("aiming:aim", -1.5, -0.2), ("aiming:name", 3.0, 4.0)],
     ids=["continuous", "discrete"],
 )
-def test_it_learns(env: str, untrained: float, bar: float, home: Path) -> None:
+@pytest.mark.parametrize("seed", [2, 3])
+def test_it_learns(env: str, untrained: float, bar: float, seed: int, home: Path) -> None:
     """At best it is 0 and 4: a wrong sign leads away, noise of other rounds does not lead to 0."""
     few: dict[str, Any] = {"steps": 8, "envs": 16, "hidden": (16,)}
-    found = trained(home, env, total_updates=40, evaluate_every=40, **few).evaluation
+    found = trained(home, env, seed, total_updates=40, evaluate_every=40, **few).evaluation
     assert [each.version for each in found] == [0, 40]
     assert found[0].mean_return < untrained
     assert found[-1].mean_return >= bar

@@ -15,6 +15,10 @@ FLIP = ("dqn", "--env", "my_goals:flip", "--set", "n_step=1")
 REACH = (
     "td3", "--env", "reaching:Point", "--set", "batch=64", "--set", "hidden=64,64",
 )  # fmt: skip
+RATES = (
+    word for rate in ("lr", "critic_lr", "temperature_lr") for word in ("--set", f"{rate}=1e-3")
+)
+SAC = ("sac", *REACH[1:], *RATES)
 
 
 @pytest.fixture
@@ -29,8 +33,8 @@ def goals(home: Path) -> Path:
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("run", "steps", "bar", "bad"),
-    [(FLIP, 4_000, -6.5, -9.0), (REACH, 2_200, -9.0, -16.0)],
-    ids=["dqn", "td3"],
+    [(FLIP, 4_000, -6.5, -9.0), (REACH, 2_200, -9.0, -16.0), (SAC, 2_200, -9.0, -16.0)],
+    ids=["dqn", "td3", "sac"],
 )
 def test_goals_are_learned(
     run: tuple[str, ...],
