@@ -27,7 +27,7 @@ def trained(folder: Path, env: str, seed: int, **settings: Any) -> Summary:
     [("aiming:aim", -1.5, -0.2), ("aiming:name", 3.0, 4.0)],
     ids=["continuous", "discrete"],
 )
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_it_learns(env: str, untrained: float, bar: float, seed: int, home: Path) -> None:
     """At best it is 0 and 4: a wrong sign leads away, noise of other rounds does not lead to 0."""
     few: dict[str, Any] = {"steps": 8, "envs": 16, "hidden": (16,)}
