@@ -88,6 +88,7 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
         Refused: figures that no published report has; lists them all.
     """
     rows, notes, faults = [], set[str](), list[str]()
+    chosen = tuple(chosen)
     for line in chosen:
         report = reports.get(line.benchmark)
         found = [_figure(line, figure, report) for figure in line.figures] if report else []
@@ -104,16 +105,29 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
         marks = [_OLDER] * is_older(report) + [_FEW] * (repetitions < ENOUGH)
         notes.update(marks)
         result = " ".join((line.result.format(*known), *marks))
-        rows.append((line.measured, result, f"`artos bench {line.benchmark}`"))
+        on = f"{_model(report.machine['cpu'])}, {_short(report.commit)}"
+        rows.append((line.measured, result, f"`artos bench {line.benchmark}` ({on})"))
     if faults:
         raise Refused(faults)
-    machines = {f"{r.machine['cores']} cores ({r.machine['cpu']})" for r in reports.values()}
+    shown = {line.benchmark for line in chosen}
+    reports = {name: report for name, report in reports.items() if name in shown}
+    machines = {f"{r.machine['cores']} cores" for r in reports.values()}
     dates = sorted(report.date[:10] for report in reports.values())
     span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     measured = f"measured on {', '.join(sorted(machines))}, {span}"
     table = _table([(measured, "result", "reproduce"), *rows])
     said = [f"{mark} {_NOTES[mark]}" for mark in _NOTES if mark in notes]
     return "\n\n".join([table, *said])
+
+
+def _model(cpu: str) -> str:
+    """``Intel Xeon`` of ``Intel(R) Xeon(R) Processor``."""
+    return " ".join(re.sub(r"\(R\)|Processor|CPU|@.*", "", cpu).split())
+
+
+def _short(commit: str) -> str:
+    """A commit as people write it; ``+`` tells that there were changes beside it."""
+    return commit[:7] + "+" * commit.endswith("+")
 
 
 _OLDER, _FEW = "†", "‡"
@@ -168,7 +182,7 @@ def _ratio(row: Row, other: Row, report: Report) -> str | None:
 def section(report: Report) -> str:
     """One report: its date, machine and commit, the rows, and the ratios with their goals."""
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
-    facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {report.commit[:7]}. {machine}."
+    facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {_short(report.commit)}. {machine}."
     if is_older(report):
         facts += " **Measured on older code.**"
     tables = [_table(_rows(report.rows))] + [_table(_ratios(report.ratios))] * bool(report.ratios)

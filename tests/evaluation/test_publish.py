@@ -86,9 +86,16 @@ def report(**changes: object) -> Report:
 
 def test_a_line_has_units_from_the_report_and_says_how_far_repetitions_differ() -> None:
     table = readme_table([LINE], {"buffer": report()})
-    assert "| speed | 2,000 steps/s, 4 × (1.9 to 5.25) a rival | `artos bench buffer` |" in table
+    assert "| speed | 2,000 steps/s, 4 × (1.9 to 5.25) a rival | `artos bench buffer` (" in table
     assert "†" not in table
     assert "‡" not in table
+
+
+def test_each_line_says_where_and_of_what_it_was_measured() -> None:
+    on = {"cpu": "Intel(R) Xeon(R) Processor @ 2.00GHz", "cores": 2}
+    made = report(machine=on, commit="0123456789+")  # with changes beside the commit
+    assert "`artos bench buffer` (Intel Xeon, 0123456+) |" in readme_table([LINE], {"buffer": made})
+    assert "commit 0123456+." in section(made)
 
 
 def test_what_has_few_repetitions_or_is_of_older_code_is_marked() -> None:
