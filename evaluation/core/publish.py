@@ -105,7 +105,7 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
         marks = [_OLDER] * is_older(report) + [_FEW] * (repetitions < ENOUGH)
         notes.update(marks)
         result = " ".join((line.result.format(*known), *marks))
-        on = f"{_model(report.machine['cpu'])}, {_short(report.commit)}"
+        on = f"{_model(str(report.machine['cpu']))}, {_short(report.commit)}"
         rows.append((line.measured, result, f"`artos bench {line.benchmark}` ({on})"))
     if faults:
         raise Refused(faults)

@@ -129,6 +129,8 @@ def absolute_goals(most: int) -> Iterator[tuple[str, Bound, float]]:
     """Goals of single cases, in their units: ``(case, bound, goal)``."""
     if most == FULL.together[-1]:
         yield f"{TOGETHER}: {_our(_clones(most))}", "at most", 1.6
+        yield f"{MEMORY}: {_our(_clones(most))}", "at most", 8.0
+    yield f"{START}: {_our(CLONE)}", "at most", 0.06
     yield f"{OUT}: {_our('unpark')}", "at most", 1.0
     yield f"{OUT}: {_our('restore from tmpfs')}", "at most", 60.0
     yield f"{OUT}: {_our('restore from disk')}", "at most", 60.0

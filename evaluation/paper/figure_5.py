@@ -35,7 +35,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         mine, other = (f"{UPDATE}, {which}: {OURS}, {how}" for how in (AT_ONCE, IN_TURN))
         results.compare(mine, other, None)
     mine, best = f"{ALONE}: {OURS}", results.lowest([f"{ALONE}: {who}" for who in RAYS])
-    results.compare(mine, best, None)
+    results.compare(mine, best, 1.0, "at most")
     beside(results, FIGURE_5, {FIGURE_5[0].case: (mine, best or "")})
     return results
 

@@ -3,7 +3,8 @@
 ``python -m evaluation.startup.artos_side run ppo --env CartPole-v1 --total-steps 2048`` answers
 with ``first_s``, seconds from the command to the first step of an environment, ``all_s``, seconds
 until the prompt is back, ``return``, the mean of the last 100 episodes' returns (0 before the first
-one ends), and ``bare_s``, the seconds of ``python -c "import torch, gymnasium"``.
+one ends), and ``bare_s``, the seconds of ``python -c "import torch, gymnasium"``, of an Atari game
+with ``ale_py``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from evaluation.baselines.timing import answer
 
-BARE = (sys.executable, "-c", "import torch, gymnasium")
+BARE = "import torch, gymnasium"
 
 
 def seconds(command: Sequence[str]) -> float:
@@ -37,6 +38,7 @@ def seconds(command: Sequence[str]) -> float:
 
 def main() -> None:
     """Measure once."""
+    env = sys.argv[sys.argv.index("--env") + 1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "run")
         command = [
@@ -54,7 +56,7 @@ def main() -> None:
         "first_s": summary["first_step_seconds"],
         "all_s": taken,
         "return": summary["mean_return_100"] or 0.0,
-        "bare_s": seconds(BARE),
+        "bare_s": seconds([sys.executable, "-c", BARE + ", ale_py" * ("NoFrameskip" in env)]),
     }
     answer(rates, ("torch", "gymnasium"))
 

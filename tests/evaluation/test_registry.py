@@ -128,10 +128,10 @@ def test_throughput_compares_like_with_like_and_each_rival_at_its_best():
     found = {(goal.mine, goal.theirs): goal.goal for goal in throughput.goals(cases)}
     ours, overlapped, one, two, sb3, wide, rllib, pong, pong_sb3, bfloat16, one_bfloat16 = cases
     assert found == {
-        ((ours,), (one, two)): 1.25,
-        ((ours,), (sb3,)): None,
+        ((ours,), (one, two)): 2.2,
+        ((ours,), (sb3,)): 3.0,
         ((overlapped,), (ours,)): None,
         ((wide,), (rllib,)): None,
-        ((pong,), (pong_sb3,)): 1.1,
+        ((pong,), (pong_sb3,)): 2.0,
         ((bfloat16,), (one_bfloat16,)): 2.0,
     }
