@@ -183,6 +183,8 @@ def section(report: Report) -> str:
     """One report: its date, machine and commit, the rows, and the ratios with their goals."""
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {_short(report.commit)}. {machine}."
+    if report.seconds:
+        facts += f" It took {max(1, round(report.seconds / 60))} min."
     if is_older(report):
         facts += " **Measured on older code.**"
     tables = [_table(_rows(report.rows))] + [_table(_ratios(report.ratios))] * bool(report.ratios)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import evaluation
-from artos.errors import Refused
+from artos.errors import ArtosError, Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.closest import closest
 from deploy.cli import bench
@@ -71,12 +71,13 @@ def run(
 
     Raises:
         Refused: there is no benchmark of this name, or ``repeats`` is below 1.
-        Stale: what is to be gone on with is of another commit or size.
+        Stale: what is to be gone on with is of another commit or size; of several, Refused says so
+            once all others are measured.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
     if several := of(name):
-        return max(run(one, _beside(json_path, one), quick, repeats, resume) for one in several)
+        return _run_all(several, json_path, quick, repeats, resume)
     if name not in BENCHMARKS:
         known = (*BENCHMARKS, ALL, PAPER)
         hint = closest(name, known)
@@ -102,6 +103,22 @@ def run(
     print_table(report)
     print(*(path, *figures), sep="\n")
     return 0 if quick or not missed(report) else 1
+
+
+def _run_all(
+    names: Sequence[str], json_path: Path | None, quick: bool, repeats: int, resume: bool
+) -> int:
+    """One after the other; what cannot be measured keeps nobody else from it."""
+    statuses, faults = list[int](), list[str]()
+    for name in names:
+        try:
+            statuses.append(run(name, _beside(json_path, name), quick, repeats, resume))
+        except ArtosError as error:
+            _say(f"{name}: {error}")
+            faults.append(f"{name}: {error}")
+    if faults:
+        raise Refused(faults)
+    return max(statuses)
 
 
 def written(name: str) -> Report | dict[str, Report]:

@@ -13,6 +13,7 @@ from deploy.cli.parser import Parser
 from evaluation.buffer import bench as buffer
 from evaluation.core import registry
 from evaluation.core.benchmark import Benchmark
+from evaluation.core.progress import Stale
 from evaluation.core.report import OURS, Results
 from evaluation.throughput import bench as throughput
 
@@ -135,3 +136,21 @@ def test_throughput_compares_like_with_like_and_each_rival_at_its_best():
         ((pong,), (pong_sb3,)): 2.0,
         ((bfloat16,), (one_bfloat16,)): 2.0,
     }
+
+
+def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path):
+    done = []
+
+    def run(name, *_):
+        if name == "buffer":
+            raise Stale(tmp_path / "buffer.part", "of another commit")
+        done.append(name)
+        return 0
+
+    several = ["buffer", "triggers", "replay"]
+    monkeypatch.setattr(registry, "of", lambda name: several if name == "all" else [])
+    whole = registry.run
+    monkeypatch.setattr(registry, "run", run)
+    with pytest.raises(Refused, match=r"buffer: .*of another commit"):
+        whole("all", None)
+    assert done == ["triggers", "replay"]
