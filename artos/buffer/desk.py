@@ -27,26 +27,38 @@ class Bell:
         self.ring, self.wait, self.drain = ring, wait, drain
 
 
+def first_number(incarnation: int) -> int:
+    """The number of the first request of an actor's incarnation: none before it has as many."""
+    return (incarnation << 32) + 1
+
+
 class Desk:
     """One seat of an actor at a server: it has one request under way at most.
 
-    Either call it, or ``ask`` now and ``take`` the answer later.
+    Either call it, or ``ask`` now and ``take`` the answer later. Requests of an actor's
+    ``incarnation`` are numbered from ``first_number`` on, whatever those before it have asked.
     """
 
     def __init__(
-        self, block: RequestBlock, actor: int, seat: int, bell: Bell, patience: float
+        self,
+        block: RequestBlock,
+        actor: int,
+        seat: int,
+        bell: Bell,
+        patience: float,
+        incarnation: int = 0,
     ) -> None:
         self._block, self._bell, self._patience = block, bell, patience
         self._place = actor * block.spec.server.seats + seat
         self._who = f"{block.spec.server.name} to answer a request of actor {actor}"
-        self._number = -1
+        self._number, self._after = -1, first_number(incarnation) - 1
         self.version = -1
         """The version of the weights by which the last answer was made; -1 if by none."""
 
     def ask(self, asked: Mapping[str, NDArray[Any]]) -> None:
         """Send a request: arrays (rows, *shape) by name, which may be reused when this returns."""
         rows = len(next(iter(asked.values())))
-        self._number = self._block.ask(self._place, asked, rows)
+        self._number = self._block.ask(self._place, asked, rows, self._after)
         self._bell.ring()
 
     def take(self) -> Arrays:

@@ -117,15 +117,16 @@ class RequestBlock:
 
     # -- an actor's side -----------------------------------------------------------------------
 
-    def ask(self, place: int, asked: Mapping[str, NDArray[Any]], rows: int) -> int:
+    def ask(self, place: int, asked: Mapping[str, NDArray[Any]], rows: int, after: int = 0) -> int:
         """Make the first ``rows`` rows of these arrays the request of a seat; returns its number.
 
-        What was asked there before is given up, whether or not it is answered.
+        That is above the last one, and above ``after``. What was asked there before is given up,
+        whether or not it is answered.
 
         Raises:
             BadRequest: an array is missing, or has another shape; nothing is asked.
         """
-        number = int(self.asked[place]) + 1
+        number = max(int(self.asked[place]), after) + 1
         for name, array in self.asks.items():
             if (given := asked.get(name)) is None:
                 raise BadRequest(self.spec.server.name, name, "is missing")

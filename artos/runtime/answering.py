@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ from artos.buffer.object_region import ObjectRegion
 from artos.buffer.request_block import RequestBlock
 from artos.errors import BadAnswer
 from artos.protocol.invocations import Done, Failed, Invoke
+from artos.runs.answers import AnswersFile
 from artos.runtime.member import TRACE_BYTES, Line
 from artos.specs.keys import PARAMS
 from artos.specs.servers import Server
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # with torch, which other servers do without
     from artos.runtime.device_turns import DeviceTurns
 
 _LONGEST_SLEEP = 3600.0
+_log = logging.getLogger(__name__)
 
 
 class Gathers(Protocol):
@@ -42,6 +45,8 @@ class ServerRole:
 
     ``ring`` wakes an actor. ``weights`` is where the server reads the newest version, as this
     ``reader``; None if it reads none. With ``turns`` it has its device for one batch at a time.
+    What it answers goes into ``record`` first, if there is one; if that fails, the rest of the run
+    cannot be replayed, and goes on.
 
     What it knows of requests is in the block. So a server that takes the place of one that was
     killed finds all that is open, and wakes every actor, in case that one could not any more.
@@ -56,7 +61,9 @@ class ServerRole:
         weights: ObjectRegion | None = None,
         reader: int = 0,
         turns: DeviceTurns | None = None,
+        record: AnswersFile | None = None,
     ) -> None:
+        self._record = record
         self._server, self._block, self._gathers, self._ring = server, block, gathers, ring
         self._weights, self._reader = weights, reader
         self._turns = turns
@@ -114,6 +121,7 @@ class ServerRole:
         with self._turns.turn() if self._turns else nullcontext():
             self._bind()
             answers = self._checked(self._server.answer(asked), int(counts.sum()))
+        self._note((places, numbers, counts), answers)
         block.answer(places, numbers, counts, answers, self._version)
         for actor in dict.fromkeys((places // self._seats).tolist()):
             self._ring(actor)
@@ -123,6 +131,16 @@ class ServerRole:
             slot = self._weights.bind(self._reader, self._private)
             self._server.bind(slot.arrays[PARAMS], slot.version)
             self._version = slot.version
+
+    def _note(self, columns: tuple[NDArray[Any], ...], answers: Mapping[str, Any]) -> None:
+        if self._record is None:
+            return
+        try:
+            self._record.write(columns, answers, self._version)
+        except OSError as error:
+            _log.warning("the run cannot be replayed from here on: %s", error.strerror or error)
+            self._record.close()
+            self._record = None
 
     def _checked(self, found: Mapping[str, NDArray[Any]], rows: int) -> Mapping[str, NDArray[Any]]:
         spec = self._block.spec.server
@@ -155,5 +173,7 @@ class ServerRole:
     def close(self) -> None:
         """Close what the server holds open; leave the pool of its device."""
         self._server.close()
+        if self._record is not None:
+            self._record.close()
         if self._turns is not None:
             self._turns.close()

@@ -51,7 +51,7 @@ from artos.runtime.member import (
 from artos.runtime.other_learners import PeerStates, other_learners
 from artos.runtime.replicable import device_of_replica
 from artos.runtime.shared_cores import SharedCores
-from artos.runtime.taping import Recording, not_at_all, recorder
+from artos.runtime.taping import Recording, answers_file, not_at_all, recorder
 from artos.specs.contracts import Actor
 from artos.specs.devices import POOL
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
@@ -65,6 +65,7 @@ from artos.system.regular_file import contents
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.hindsight import Goals
+    from artos.runs.answers import AnswersFile
     from artos.runtime.leased import LeasedRole
     from artos.runtime.replica_group import ReplicaGroup
 
@@ -105,7 +106,7 @@ def actor_context(plan: Plan, site: Site, bell: BellOf = no_bell) -> ActorContex
         requests, ring = RequestBlock.attach(site.requests_path(spec.name)), bell(spec.name)
         patience = _PATIENCE * plan.deadline
         desks[spec.name] = [
-            Desk(requests, number, seat, ring, patience) for seat in range(spec.seats)
+            Desk(requests, number, seat, ring, patience, incarnation) for seat in range(spec.seats)
         ]
     return ActorContext(plan, number, incarnation, block, seed, desks=desks)
 
@@ -248,8 +249,16 @@ def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> 
     return EvaluatorRole(_workload(plan).actor, plan, handed, episode_over)
 
 
-def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRole:
-    """Set up this process (or inline part) as a server; ``ring`` wakes an actor."""
+def server_role(
+    plan: Plan,
+    site: Site,
+    ring: Callable[[int], None],
+    record: Callable[[str], AnswersFile | None] = lambda _: None,
+) -> ServerRole:
+    """Set up this process (or inline part) as a server; ``ring`` wakes an actor.
+
+    ``record`` makes the file of what it answers.
+    """
     (number,) = (n for n, each in enumerate(plan.servers) if each.name == site.member.role)
     spec, workload = plan.servers[number], _workload(plan)
     server = workload.answering[spec.name]
@@ -270,7 +279,9 @@ def server_role(plan: Plan, site: Site, ring: Callable[[int], None]) -> ServerRo
     block = RequestBlock.attach(site.requests_path(spec.name))
     weights = ModelBlock.attach(site.model_of(spec.of))[MODEL] if spec.of else None
     # Readers are the actors, the node, and then the servers.
-    return ServerRole(server, block, gathers, ring, weights, plan.actors + 1 + number, turns)
+    return ServerRole(
+        server, block, gathers, ring, weights, plan.actors + 1 + number, turns, record(spec.name)
+    )
 
 
 def _settle_torch(plan: Plan, threads: int) -> None:
@@ -403,7 +414,8 @@ def _server(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:
     own_streams(plan.seed)
     board = Board.attach(site.board_path, site.members)
     down = [board.down(member).doorbell for member in site.members.of(ACTORS)]
-    return server_role(plan, site, lambda actor: down[actor].ring()), 0
+    record = partial(answers_file, plan, site)
+    return server_role(plan, site, lambda actor: down[actor].ring(), record), 0
 
 
 def _learner(plan: Plan, site: Site, line: Line) -> tuple[Role, int]:

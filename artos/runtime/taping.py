@@ -16,7 +16,9 @@ from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
 from artos.buffer.object_region import ObjectRegion
 from artos.errors import ArtosError
 from artos.protocol.invocations import Invoke
+from artos.runs.answers import AnswersFile
 from artos.runs.plan import Plan, Site
+from artos.runs.run_config import CONFIG
 from artos.runs.tape import FOLDER, Header, Writer, found_beside, header_line, tapes
 from artos.specs.devices import CPU
 from artos.specs.keys import PARAMS
@@ -223,9 +225,6 @@ def not_recorded(plan: Plan) -> Iterator[str]:
     """Why a run of this plan cannot be replayed; nothing if it can."""
     if plan.replicas > 1 and plan.beside:
         yield f"each of its learners has {plan.replicas} replicas: that is recorded only of one"
-    if plan.servers:
-        names = ", ".join(each.name for each in plan.servers)
-        yield f"its actors ask servers ({names}): which were answered together is not recorded"
     for device in sorted({*plan.devices.values()} - {CPU}):
         yield f"a learner computes on {device}, and a GPU's results differ from time to time"
 
@@ -238,6 +237,22 @@ def not_at_all(plan: Plan, site: Site) -> Tape:
     """Record nothing."""
     del plan, site
     return Tape()
+
+
+def answers_file(plan: Plan, site: Site, server: str) -> AnswersFile | None:
+    """A new file of what this server answers; None if there is none, or it cannot be written.
+
+    On a worker of a cluster there is none, as the run's folder is not there.
+    """
+    run = Path(site.logs).parent
+    if not site.logs or not (run / CONFIG).is_file() or any(not_recorded(plan)):
+        return None
+    (spec,) = (each for each in plan.servers if each.name == server)
+    try:
+        return AnswersFile(run, spec, plan.resumes)
+    except OSError as error:
+        _log.warning("the run cannot be replayed: %s: %s", run / FOLDER, error.strerror or error)
+        return None
 
 
 def recorder(plan: Plan, site: Site) -> Tape:

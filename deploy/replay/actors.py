@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.desk import Bell
 from artos.buffer.object_region import ObjectSlot
 from artos.protocol.invocations import Invoke
+from artos.runs.answers import Answers
 from artos.runs.plan import Plan
 from artos.runs.run_memory import MODEL, RunMemory
 from artos.runtime.member import ActorRole
@@ -26,6 +29,7 @@ from artos.specs.contracts import Actor
 from artos.specs.members import ACTORS, ENV, Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
+from deploy.replay.desks import RecordedDesk
 from deploy.replay.difference import Difference, Differs, Over
 from deploy.replay.script import Item, Round, Script, Started
 from deploy.replay.versions import Versions
@@ -68,7 +72,7 @@ class ReplayedActor:
     """One actor: its block, and what it is still to do.
 
     ``versions`` are those of each learner. ``readers`` are told which rows it has written. With
-    ``keep`` it can come back to so many rows.
+    ``keep`` it can come back to so many rows. ``answers`` are those of each server.
     """
 
     def __init__(
@@ -79,7 +83,9 @@ class ReplayedActor:
         versions: Mapping[str, Versions],
         readers: Iterable[Follower] = (),
         keep: int | None = None,
+        answers: Mapping[str, Answers] = MappingProxyType({}),
     ) -> None:
+        self._answers = answers
         self.member, self._node, self._script = Member(ACTORS, rank), node, script
         self._items: deque[Item] = script.actors.get(rank, deque())
         self._block: ActorBlock = node.blocks[rank]
@@ -137,7 +143,17 @@ class ReplayedActor:
         site = msgspec.structs.replace(self._node.site, member=self.member)
         self._block.incarnation = number - 1
         actor: Actor = prepared_actor(plan)
-        context = replace(actor_context(plan, site), replays=True)
+        context = actor_context(plan, site, lambda _: Bell(lambda: None))
+        desks = {
+            server.name: [
+                RecordedDesk(
+                    server, self._answers[server.name], self.member.rank, seat, context.incarnation
+                )
+                for seat in range(server.seats)
+            ]
+            for server in plan.servers
+        }
+        context = replace(context, replays=True, desks=desks)
         own_streams(context.seed)
         self._others = None
         if plan.read_learners:
@@ -159,6 +175,8 @@ class ReplayedActor:
         before = {} if item.kept is None else self._overwritten(item.kept, item.stop)
         try:
             done = self._role.run(self._invocation(item, plan))
+        except Over:
+            raise
         except Exception as error:  # whatever an environment raises
             what = f"raised {type(error).__name__} ({error})"
             raise self._differs(what, start, item.stop) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
@@ -16,6 +16,9 @@ from artos.buffer.rows_file import RowsFile, read_rows, write_rows
 from artos.envs.known import KNOWN
 from artos.errors import Refused
 from artos.runs import run_config
+from artos.runs.answers import Answers
+from artos.runs.answers import files as answers_files
+from artos.runs.answers import read as read_answers
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
@@ -24,6 +27,7 @@ from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
 from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference
+from artos.specs.servers import ServerSpec
 from artos.trained.trust import allow, require_own_places
 from deploy.replay.learners import Kept, Learned, plan_as_recorded
 from deploy.replay.own_block import own_bytes
@@ -51,6 +55,8 @@ class Part:
     """How many of each actor there were at its begin."""
     past: tuple[int, ...] = ()
     """The past versions that there were then beside the one that it began with."""
+    answers: Mapping[str, Answers] = field(default_factory=dict)
+    """Those of each server."""
 
     @property
     def begins(self) -> dict[str, int]:
@@ -120,7 +126,16 @@ def replayed(
                 if file is not None:
                     read_rows(kept, file, node.blocks)
                 with Replay(
-                    node, part.script, part.tapes, until, stop, learned, keep, rows, part.reads
+                    node,
+                    part.script,
+                    part.tapes,
+                    until,
+                    stop,
+                    learned,
+                    keep,
+                    rows,
+                    part.reads,
+                    part.answers,
                 ) as replay:
                     found = replay.run()
                 state, version = replay.kept, node.weights.version
@@ -190,12 +205,33 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
         then = resumed[number - 1] if number else _Resumed(rows=(), past=())
         faults += _of_continuing(plan, then) if number else ()
         rows = then.rows if then.rows and any(then.rows) else ()
-        parts.append(Part(plan, script, of_it, rows, then.past or ()))
+        answers = {each.name: _answered(run, each, number, faults) for each in plan.servers}
+        parts.append(Part(plan, script, of_it, rows, then.past or (), answers))
     if faults:
         raise _refused(run, faults)
     if (plan := parts[0].plan).env_spec is not None:
         KNOWN[plan.env] = plan.env_spec
     return parts
+
+
+def _answered(run: Path, server: ServerSpec, part: int, faults: list[str]) -> Answers:
+    """What a server answered in that part of the run; what is damaged is added to ``faults``."""
+    found: Answers = {}
+    try:
+        for path in answers_files(run, server.name):
+            header, answers = read_answers(path)
+            if header.keys != server.answers:
+                faults.append(f"{path}: {server.name} answers otherwise now")
+            elif header.resumes == part:
+                found |= answers
+    except (TapeDamaged, OSError) as error:
+        faults.append(str(error))
+    if not found:
+        faults.append(_UNANSWERED.format(server.name))
+    return found
+
+
+_UNANSWERED = "what {} answered was not recorded: an earlier ARTOS made it, or it was on a cluster"
 
 
 def _refused(run: Path, faults: Iterable[str]) -> Refused:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import msgspec
 from threadpoolctl import threadpool_limits
 
+from artos.runs.answers import Answers
 from artos.runs.loader import user_imports
 from artos.runs.run_memory import MODEL, RunMemory
 from artos.runs.tape import Recorded
@@ -41,7 +42,7 @@ class Replay(Closing):
     each other may be another one than in the run. It begins with the versions that are in ``node``,
     if there are any: a run that was resumed is repeated in parts. Of the version of each learner
     in ``keep`` all is kept, and so many ``rows`` of each actor. ``reads`` are those of each learner
-    where there are several.
+    where there are several, ``answers`` those of each server.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Replay(Closing):
         keep: Mapping[str, int] | None = None,
         rows: Sequence[int] = (),
         reads: Mapping[str, Reads] = MappingProxyType({}),
+        answers: Mapping[str, Answers] = MappingProxyType({}),
     ) -> None:
         self._node, plan, keep = node, node.plan, keep or {}
         every = [tape for each in tapes.values() for tape in each]
@@ -84,6 +86,7 @@ class Replay(Closing):
                 versions,
                 [*chain(*(each.read(actor) for each in self._learners))],
                 dict(enumerate(rows)).get(actor),
+                answers,
             )
             for actor in range(plan.actors)
         }

@@ -1,0 +1,94 @@
+"""Asynchronous runs whose actors ask servers, some killed, come out bit for bit once more."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from helpers import ROOT
+from named import LEARNER, acting
+from real_runs import Artos, kill_each
+
+from artos.errors import Refused
+from artos.runs.answers import files
+from artos.specs.members import Member
+from deploy.replay.opening import replayed
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+Start = Callable[..., Artos]
+FIRST, SECOND = acting(0, 1)
+CENTRAL = ("ppo", "--set", "inference=central", "--set", "splits=2", "--set", "max_lag=1")
+GUESSING = '''
+"""The judge of the example, who is not sure: no two of its answers are alike."""
+
+import dataclasses
+
+import numpy as np
+from my_judge import Judge
+from my_judge import workload as judged
+
+
+class Guessing(Judge):
+    def setup(self, context):
+        super().setup(context)
+        self.chance = np.random.default_rng()
+
+    def answer(self, asked):
+        sure = super().answer(asked)["score"]
+        return {"score": sure + self.chance.random(len(sure), np.float32)}
+
+
+def workload(total_steps: int = 100_000):
+    return dataclasses.replace(judged(total_steps=total_steps), servers={"judge": Guessing()})
+'''
+
+
+def assert_exact(run: Path) -> None:
+    found = replayed(run, trust=True)
+    assert (found.first_difference, found.ended) == (None, "")
+    assert found.versions > 20
+
+
+@pytest.fixture
+def asked(start: Start, home: Path) -> Path:
+    """A run of central inference, in which everybody was killed, resumed once."""
+    run = home / "run"
+    process = start("run", *CENTRAL, "--total-steps", 10_000_000, "--run-dir", run)
+    kill_each(process, run, (FIRST, Member("inference"), LEARNER, SECOND), ("learner",))
+    more = json.loads((run / "checkpoint" / "manifest.json").read_text())["steps"] + 20_000
+    again = start("run", "--resume", run, "--set", f"total_steps={more}", "--json").wait()
+    assert again.status == 0, again.err
+    return run
+
+
+def test_actors_are_told_what_they_were_told(asked: Path) -> None:
+    """Also where that is lacking: damaged, cut off, or not there."""
+    assert len(files(asked, "inference")) >= 3
+    assert_exact(asked)
+    first = files(asked, "inference")[0]
+    whole = first.read_bytes()
+    first.write_bytes(whole[: len(whole) // 2])
+    assert "inference's answer to a request of actor " in replayed(asked, trust=True).ended
+    at = len(whole) - 1
+    first.write_bytes(whole[:at] + bytes([whole[at] ^ 1]))  # the last value of an answer
+    assert str(replayed(asked, trust=True).first_difference).startswith("actor ")
+    first.write_bytes(whole.partition(b"\n")[2])
+    with pytest.raises(Refused, match="these are no answers of this ARTOS"):
+        replayed(asked, trust=True)
+    for each in files(asked, "inference"):
+        each.unlink()
+    with pytest.raises(Refused, match="what inference answered was not recorded"):
+        replayed(asked, trust=True)
+
+
+def test_a_server_may_draw_at_random(start: Start, home: Path) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", home)
+    (home / "guessing.py").write_text(GUESSING)
+    run = home / "run"
+    process = start("run", "guessing.py:workload", "--run-dir", run, "--total-steps", 10_000_000)
+    kill_each(process, run, (Member("judge"), FIRST), ("learner",))
+    assert_exact(run)
