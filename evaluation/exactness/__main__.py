@@ -2,9 +2,9 @@
 
 While a run goes, members of it are killed (SIGKILL) and its number of actors is changed. Then
 ``artos replay --verify`` says whether every version comes out bit for bit. A run is of PPO with
-``max_lag=1``, also with two replicas of its learner, IMPALA, DQN or SAC, in turn; PPO and DQN also
-on a cluster of a head and two workers, which are killed and drained (that needs network
-namespaces). Exit status 1 if one is not replayed exactly.
+``max_lag=1``, also with two replicas of its learner or with central inference, IMPALA, DQN or SAC,
+in turn; PPO and DQN also on a cluster of a head and two workers, which are killed and drained (that
+needs network namespaces). Exit status 1 if one is not replayed exactly.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ CASES = {
     "impala": Case(("impala", "--env", "CartPole-v1"), 8_000),
     "dqn": Case(DQN, 3_000),
     "ppo-replicas": Case((*PPO, "--set", "learners=2"), 6_000),
+    "ppo-central": Case((*PPO, "--set", "inference=central"), 8_000),
     "sac": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
     "ppo-nodes": Case(PPO, 16_000, nodes=True),
     "dqn-nodes": Case(DQN, 4_000, nodes=True),

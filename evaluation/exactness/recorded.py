@@ -11,11 +11,12 @@ from triggers import journal
 
 
 def recorded(run: Path) -> int:
-    """Bytes: tapes, and what the journal has beside its other uses."""
-    tapes = sum(each.stat().st_size for each in tape.tapes(run, "learner"))
-    added, encode = 0, msgspec.json.encode
-    if not tapes:
+    """Bytes: tapes, what servers answered, and what the journal has beside its other uses."""
+    if not tape.tapes(run, "learner"):
         return 0
+    kept = (each for each in (run / tape.FOLDER).iterdir() if each.suffix in (".tape", ".answers"))
+    tapes = sum(each.stat().st_size for each in kept)
+    added, encode = 0, msgspec.json.encode
     for line in journal.read(run / "journal.jsonl"):
         of_replay = {name: line[name] for name in ("asked", "rows", "incarnation") if name in line}
         added += len(encode(of_replay)) - 1 if of_replay else 0
