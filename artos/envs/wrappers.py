@@ -7,6 +7,7 @@ they take any: ``CartPole-v1(wrappers=['my_wrappers:Shaped', ('gymnasium.wrapper
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from artos.errors import Refused
 from artos.specs.address import address, parted
 
 WRAPPERS = "wrappers"
+
+
+_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class Wrap(NamedTuple):
@@ -43,7 +47,9 @@ def wrappers_of(env: str) -> tuple[str, tuple[Wrap, ...]]:
     for each in found:
         given = (each, {}) if isinstance(each, str) else each
         match given:
-            case (str(named), dict(own)) if ":" in named and all(isinstance(k, str) for k in own):
+            case (str(named), dict(own)) if _CLASS.fullmatch(named) and all(
+                isinstance(key, str) for key in own
+            ):
                 wraps.append(Wrap(named, own))
             case _:
                 raise Refused([_UNNAMED.format(env, WRAPPERS)])

@@ -24,6 +24,7 @@ from artos.specs.named import ENV, ENV_ARGS, file_of, objects_named
 from artos.specs.reference import Reference, package_of
 from artos.system.account import root_user
 from artos.system.archives import holds_just_its_archive
+from artos.system.user_cache import user_state
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ def allow(
     """Say which code of the user's is run for the run in ``run``, if any is.
 
     ``config`` is what was read of its ``config.json``. ``moved``: the user has said where the code
-    is. ``env`` is an environment that may be made besides the one in the settings.
+    is, not whose it is. ``env`` is an environment that may be made besides the one in the settings.
 
     Raises:
         Refused: without ``trust``, if the code may be another user's, or if somebody else says
@@ -51,10 +52,10 @@ def allow(
         if why := next(_doubts(code, reference, run.resolve(), own=own), ""):
             raise Refused([f"run {run} would run the code in {code}, {why}: {_TRUST}"])
     named = (*objects_named(reference.settings), *objects_named({ENV: env}))
-    if _is_file(reference) and not moved and os.path.exists(files[0]):  # noqa: PTH110 (NUL)
+    if _is_file(reference) and os.path.exists(files[0]):  # noqa: PTH110 (NUL)
         named = (reference.source, *named)
     if named and not (trust or own):
-        raise Refused([f"run {run} would import and call {', '.join(named)}, {_STRANGE}"])
+        raise Refused([f"run {run} would import and call {', '.join(named)}, {_strange()}"])
     if files:
         # Else users of ``artos.load`` would not see it.
         _log.warning("runs the code in %s", ", ".join(map(str, files)))
@@ -62,9 +63,13 @@ def allow(
 
 _TRUST = "look at it, then add --trust (in Python: trust=True)"
 _STRANGE = (
-    "as its config.json says, which no ARTOS of this account has written (a seal in it would show "
-    f"that): {_TRUST}"
+    "as its config.json says, which bears no seal of this account: another one has written it, or "
+    f"an ARTOS before 0.3, or this account has no place for its key ({{}}): {_TRUST}"
 )
+_OUTSIDE: Mapping[str, tuple[Any, ...]] = {
+    "images": ("disk", "tmpfs"), "weights_folder": ("",), "server": ("",)
+}  # fmt: skip
+"""Settings that lead out of a run's folder, whatever they are, but for these values."""
 
 
 def require_own_places(
@@ -78,10 +83,18 @@ def require_own_places(
     if trust or run_config.is_own(config):
         return
     others = {name: value for name, value in settings.items() if name not in (ENV, ENV_ARGS)}
-    led = [f"{name}={value}" for name, value in others.items() if "/" in str(value)]
-    led += [str(path) for path in run.iterdir() if path.is_symlink()]
+    led = [
+        f"{name}={value}"
+        for name, value in others.items()
+        if "/" in str(value) or value not in _OUTSIDE.get(name, (value,))
+    ]
+    led += [str(path) for path in run.rglob("*") if path.is_symlink()]
     if led:
-        raise Refused([f"run {run} would use {', '.join(led)}, {_STRANGE}"])
+        raise Refused([f"run {run} would use {', '.join(led)}, {_strange()}"])
+
+
+def _strange() -> str:
+    return _STRANGE.format(user_state() / "key")
 
 
 def require_own_states(run: Path) -> None:

@@ -25,7 +25,8 @@ def name_of(workload: Any, names: Mapping[str, Any]) -> str:
         return workload
     if isinstance(workload, Workload):
         file = names.get("__file__", "")
-        found = next((name for name, value in [*names.items()] if value is workload), "")
+        bound = [name for name, value in [*names.items()] if value is workload]
+        found = min(bound, key=lambda name: name.startswith("_"), default="")
     else:
         file = inspect.getsourcefile(workload) if inspect.isfunction(workload) else ""
         found = getattr(workload, "__qualname__", "")

@@ -163,7 +163,7 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
         settings.insert(0, settings[0] | each.before)
     faults = [*_of_the_run(config, settings)]
     references = [reference_of(config.workload, s, Path(config.folder)) for s in settings]
-    for reference in references:
+    for reference in {msgspec.json.encode(each): each for each in references}.values():
         allow(run, plain, reference, trust=trust)
         require_own_places(run, plain, reference.settings, trust=trust)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 import evaluation
-from artos.errors import ArtosError, Refused
+from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.closest import closest
 from deploy.cli import bench
@@ -71,8 +71,8 @@ def run(
 
     Raises:
         Refused: there is no benchmark of this name, or ``repeats`` is below 1.
-        Stale: what is to be gone on with is of another commit or size; of several, Refused says so
-            once all others are measured.
+        Stale: what is to be gone on with is of another commit or size. Of several, those that
+            cannot be measured are told instead.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
@@ -113,18 +113,19 @@ def _run_all(
     for name in names:
         try:
             statuses.append(run(name, _beside(json_path, name), quick, repeats, resume))
-        except ArtosError as error:
-            _say(f"{name}: {error}")
-            faults.append(f"{name}: {error}")
-    if faults:
-        raise Refused(faults)
+        except Exception as error:
+            faults.append(f"{name} could not be measured: {type(error).__name__}: {error}")
+            _say(faults[-1])
+            statuses.append(ExitStatus.FAILED)
+    print(*faults, sep="\n")
     return max(statuses)
 
 
 def written(name: str) -> Report | dict[str, Report]:
     """The report last written to the default file; of several the reports by name."""
     if several := of(name):
-        return {one: read_json(FOLDER / f"{one}.json") for one in several}
+        files = {one: FOLDER / f"{one}.json" for one in several}
+        return {one: read_json(file) for one, file in files.items() if file.exists()}
     return read_json(FOLDER / f"{name}.json")
 
 

@@ -138,7 +138,7 @@ def test_throughput_compares_like_with_like_and_each_rival_at_its_best():
     }
 
 
-def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path):
+def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path, capsys):
     done = []
 
     def run(name, *_):
@@ -151,6 +151,6 @@ def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path)
     monkeypatch.setattr(registry, "of", lambda name: several if name == "all" else [])
     whole = registry.run
     monkeypatch.setattr(registry, "run", run)
-    with pytest.raises(Refused, match=r"buffer: .*of another commit"):
-        whole("all", None)
+    assert whole("all", None) != 0
     assert done == ["triggers", "replay"]
+    assert "buffer could not be measured: Stale: " in capsys.readouterr().out

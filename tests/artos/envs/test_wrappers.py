@@ -48,11 +48,13 @@ def test_what_they_show_is_what_is_stored() -> None:
         ("CartPole-v1(wrappers=['Scaled'])", "is a list of module:Class"),
         ("CartPole-v1(wrappers=[('a:B', 1)])", "is a list of module:Class"),
         ("CartPole-v1(wrappers='wrapping_for_tests:Nothing')", "Nothing"),
+        ("CartPole-v1(wrappers='wrapping_for_tests:Scaled(by=2)')", "is a list of module:Class"),
+        ("CartPole-v1(wrappers='openenv:ws://127.0.0.1:1')", "is a list of module:Class"),
         ("CartPole-v1(wrappers='no_such_module:Nothing')", "no_such_module"),
         ("CartPole-v1(wrappers='wrapping_for_tests:Scaled')", "Scaled fails: TypeError: .*'by'"),
         ("CartPole-v1(wrappers='wrapping_for_tests:number')", "made a int, no environment"),
         ("vector:CartPole-v1(wrappers='wrapping_for_tests:Told')", "of single environments"),
-        ("ALE/Pong-v5(wrappers='wrapping_for_tests:Told')", "wrappers"),
+        ("ALE/Pong-v5(wrappers='wrapping_for_tests:Told')", "takes no argument 'wrappers'"),
     ],
 )
 def test_what_cannot_be_is_refused(env: str, why: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -73,7 +74,7 @@ def test_classes_and_functions_of_a_notebook_are_run(tmp_path: Path) -> None:
     (tmp_path / "my_width.py").write_text("WIDTH = 16\n")
     done = subprocess.run(
         [sys.executable, "-"], input=NOTEBOOK, cwd=tmp_path, capture_output=True, text=True,
-        timeout=PATIENCE, check=False, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        timeout=PATIENCE, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["done workload True", "done build True"]
