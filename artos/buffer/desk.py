@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from artos.buffer.actor_block import INCARNATIONS
 from artos.buffer.request_block import Arrays, RequestBlock
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded
@@ -28,8 +29,11 @@ class Bell:
 
 
 def first_number(incarnation: int) -> int:
-    """The number of the first request of an actor's incarnation: none before it has as many."""
-    return (incarnation << 32) + 1
+    """The number of the first request of an actor's incarnation: none before it has as many.
+
+    Of its block it is on this node, where the server knows of no other.
+    """
+    return ((incarnation % INCARNATIONS) << 32) + 1
 
 
 class Desk:

@@ -8,11 +8,16 @@ by. So a server is not asked again, whatever it computes on, and may draw at ran
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
 import re
 import struct
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,11 +31,17 @@ from artos.system.append_file import AppendFile
 from artos.system.closing import Closing
 from artos.system.regular_file import opened
 
+MOST_BYTES = 1 << 32
+"""Of a process: what it answers beyond that is not recorded, and the run cannot be replayed."""
 _FRAME = struct.Struct("<QqQ")
 """Bytes of the whole frame, the version that answered, and requests."""
-_COLUMNS = (np.dtype("<i8"),) * 3
+_COLUMN = np.dtype("<i8")
+_COLUMNS = 3
 """Of each request: its place, its number, and its rows."""
-_MOST_HEADER, _MOST_FRAME = 1 << 20, 1 << 28
+_MOST_HEADER = 1 << 20
+_NTH_BITS = 24
+"""Of where an answer is: how many requests a frame may have."""
+_DAMAGED = (ValueError, TypeError, OverflowError, struct.error, msgspec.DecodeError)
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -48,33 +59,41 @@ class Answer(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-Answers = dict[tuple[int, int], Answer]
-"""By place and number of the request."""
-
-
 def files(run: Path, server: str) -> list[Path]:
     """Those of a server's processes, first the oldest."""
+    return [file for _, file in sorted(_numbered(run, server))]
+
+
+def _numbered(run: Path, server: str) -> Iterator[tuple[int, Path]]:
     name = re.compile(rf"{re.escape(server)}-(\d{{1,9}})\.answers")
     folder = run / FOLDER
-    there = folder.iterdir() if folder.is_dir() else ()
-    found = [(int(match[1]), file) for file in there if (match := name.fullmatch(file.name))]
-    return [file for _, file in sorted(found)]
+    for file in folder.iterdir() if folder.is_dir() else ():
+        if match := name.fullmatch(file.name):
+            yield int(match[1]), file
 
 
 class AnswersFile(Closing):
     """Writes those of a process of ``server``.
 
     Raises:
-        OSError: it cannot be written; when it is made, or at any frame.
+        OSError: it cannot be written, or is too long; when it is made, or at any frame.
     """
 
-    def __init__(self, run: Path, server: ServerSpec, resumes: int) -> None:
+    def __init__(
+        self, run: Path, server: ServerSpec, resumes: int, most_bytes: int = MOST_BYTES
+    ) -> None:
         (run / FOLDER).mkdir(exist_ok=True)
-        number, self._keys = len(files(run, server.name)), server.answers
+        number = max((number for number, _ in _numbered(run, server.name)), default=-1) + 1
         path = run / FOLDER / f"{server.name}-{number}.answers"
+        self._keys, self._left = server.answers, most_bytes
         self._file = AppendFile(path, new=True)
         header = Header(keys=server.answers, resumes=resumes)
-        self._file.append(msgspec.json.encode(header) + b"\n")
+        try:
+            self._append(msgspec.json.encode(header) + b"\n")
+        except OSError:
+            self.close()
+            path.unlink()
+            raise
 
     def write(
         self,
@@ -83,68 +102,144 @@ class AnswersFile(Closing):
         version: int,
     ) -> None:
         """Write what is answered together: ``columns`` are places, numbers and rows of requests."""
-        numbers = [np.asarray(c, kind) for c, kind in zip(columns, _COLUMNS, strict=True)]
+        numbers = [np.asarray(column, _COLUMN) for column in columns]
         rows = [np.asarray(answers[key.name]).astype(key.dtype) for key in self._keys]
         body = b"".join(array.tobytes() for array in (*numbers, *rows))
-        head = _FRAME.pack(_FRAME.size + len(body), version, len(numbers[0]))
-        self._file.append(head + body)
+        self._append(_FRAME.pack(_FRAME.size + len(body), version, len(numbers[0])) + body)
+
+    def _append(self, piece: bytes) -> None:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        self._file.append(piece)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
 
-def read(path: Path) -> tuple[Header, Answers]:
-    """Whose answers they are, and all of them; what was cut off with its writer is left out.
+class Answers:
+    """What a server answered: files of it that were read, all of one part of a run.
 
     Of a request that is answered twice, as the first to do so was killed before that was seen, the
     last answer is the one.
-
-    Raises:
-        TapeDamaged: it is no such file.
-        OSError: it cannot be read.
     """
-    with opened(path) as file:
-        try:
-            header = msgspec.json.decode(file.readline(_MOST_HEADER), type=Header)
-            found: Answers = {}
-            for frame in _frames(file):
-                found.update(_answers(frame, header.keys))
-        except (ValueError, TypeError, struct.error, msgspec.DecodeError) as error:
-            raise TapeDamaged(path, f"these are no answers of this ARTOS ({error})") from error
-        return header, found
+
+    def __init__(self) -> None:
+        self._keys: tuple[DataKey, ...] = ()
+        self._maps: list[memoryview] = []
+        self._frames: list[tuple[int, int]] = []
+        """Of each frame which file it is in, and where it begins."""
+        self._found: dict[int, _Place] = {}
+
+    def add(self, path: Path, part: int, keys: tuple[DataKey, ...]) -> bool:
+        """Also those of a file, if they are of that part of the run; says whether they are.
+
+        What was cut off with its writer is left out.
+
+        Raises:
+            TapeDamaged: it is no such file, or has answers of other keys.
+            OSError: it cannot be read.
+        """
+        with opened(path) as file:
+            line = file.readline(_MOST_HEADER)
+            if not line.endswith(b"\n"):
+                return False
+            try:
+                header = msgspec.json.decode(line, type=Header)
+                if header.resumes != part:
+                    return False
+                if header.keys != keys:
+                    raise ValueError("it answers otherwise now")
+                whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                self._keys = keys
+                self._index(whole, len(line))
+            except _DAMAGED as error:
+                raise TapeDamaged(path, f"these are no answers of this ARTOS ({error})") from error
+        return True
+
+    def _index(self, whole: memoryview, at: int) -> None:
+        self._maps.append(whole)
+        sizes = [_row_bytes(key) for key in self._keys]
+        while at + _FRAME.size <= len(whole):
+            size, _, requests = _FRAME.unpack_from(whole, at)
+            if size < _FRAME.size:
+                raise ValueError(f"a frame of {size} bytes")
+            if at + size > len(whole):
+                return  # its writer was killed
+            places, numbers, counts = self._columns(whole, at, requests, size)
+            rows = int(counts.sum())
+            if (requests and counts.min() < 0) or rows > size:
+                raise ValueError(f"requests of {rows} rows")
+            wanted = _FRAME.size + _COLUMNS * _COLUMN.itemsize * requests + rows * sum(sizes)
+            if size != wanted:
+                raise ValueError(f"a frame of {size} bytes, not {wanted}")
+            frame = len(self._frames)
+            self._frames.append((len(self._maps) - 1, at))
+            for nth, (place, number) in enumerate(
+                zip(places.tolist(), numbers.tolist(), strict=True)
+            ):
+                self._found.setdefault(place, _Place()).add(number, frame, nth)
+            at += size
+
+    @staticmethod
+    def _columns(
+        whole: memoryview, at: int, requests: int, size: int
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        if requests > size or requests >> _NTH_BITS:
+            raise ValueError(f"a frame of {requests} requests")
+        columns = np.frombuffer(whole, _COLUMN, _COLUMNS * requests, at + _FRAME.size)
+        first, second, third = columns.reshape(_COLUMNS, requests)
+        return first, second, third
+
+    def get(self, place: int, number: int) -> Answer | None:
+        """The answer to that request of a place, in arrays that can be written; None: not there."""
+        found = self._found[place].get(number) if place in self._found else None
+        if found is None:
+            return None
+        file, at = self._frames[found[0]]
+        whole = self._maps[file]
+        size, version, requests = _FRAME.unpack_from(whole, at)
+        counts = self._columns(whole, at, requests, size)[2]
+        before, rows = int(counts[: found[1]].sum()), int(counts[found[1]])
+        at += _FRAME.size + _COLUMNS * _COLUMN.itemsize * requests
+        arrays = {}
+        for key in self._keys:
+            row = _row_bytes(key)
+            values = np.frombuffer(
+                whole, np.dtype(key.dtype), rows * _row_values(key), at + before * row
+            )
+            arrays[key.name] = values.reshape(rows, *key.shape).copy()
+            at += int(counts.sum()) * row
+        return Answer(version, arrays)
 
 
-def _frames(file: BinaryIO) -> Iterator[bytes]:
-    while len(head := file.read(_FRAME.size)) == _FRAME.size:
-        size = _FRAME.unpack(head)[0] - _FRAME.size
-        if not 0 <= size <= _MOST_FRAME:
-            raise ValueError(f"a frame has {size} bytes")
-        if len(body := file.read(size)) < size:
+class _Place:
+    """Where the answers to the requests of a place are, by their numbers, which mostly rise."""
+
+    def __init__(self) -> None:
+        self._numbers, self._at = array("q"), array("q")
+
+    def add(self, number: int, frame: int, nth: int) -> None:
+        """The answer to a request is the ``nth`` one of a frame; it takes the place of another."""
+        at = bisect_left(self._numbers, number)
+        if at < len(self._numbers) and self._numbers[at] == number:
+            self._at[at] = frame << _NTH_BITS | nth
             return
-        yield head + body
+        self._numbers.insert(at, number)
+        self._at.insert(at, frame << _NTH_BITS | nth)
+
+    def get(self, number: int) -> tuple[int, int] | None:
+        """The frame, and which of its requests; None if there is none."""
+        at = bisect_left(self._numbers, number)
+        if at == len(self._numbers) or self._numbers[at] != number:
+            return None
+        return self._at[at] >> _NTH_BITS, self._at[at] & (1 << _NTH_BITS) - 1
 
 
-def _answers(frame: bytes, keys: Iterable[DataKey]) -> Iterator[tuple[tuple[int, int], Answer]]:
-    _, version, requests = _FRAME.unpack_from(frame)
-    at = _FRAME.size
+def _row_values(key: DataKey) -> int:
+    return int(np.prod(key.shape, dtype=np.int64))
 
-    def array(kind: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-        nonlocal at
-        made = np.frombuffer(frame, kind, int(np.prod(shape)), at).reshape(shape)
-        at += made.nbytes
-        return made
 
-    if requests > len(frame):
-        raise ValueError(f"a frame of {requests} requests")
-    places, numbers, counts = (array(kind, (requests,)) for kind in _COLUMNS)
-    if requests and not 0 <= counts.min() <= counts.max() <= len(frame):
-        raise ValueError("a request with too many rows")
-    total = int(counts.sum())
-    arrays = {key.name: array(np.dtype(key.dtype), (total, *key.shape)) for key in keys}
-    if at != len(frame):
-        raise ValueError(f"{len(frame) - at} bytes more than it tells of")
-    for place, number, last, count in zip(places, numbers, counts.cumsum(), counts, strict=True):
-        rows = slice(int(last - count), int(last))
-        own = {name: whole[rows] for name, whole in arrays.items()}
-        yield (int(place), int(number)), Answer(version, own)
+def _row_bytes(key: DataKey) -> int:
+    return np.dtype(key.dtype).itemsize * _row_values(key)

@@ -1,4 +1,7 @@
-"""Records what a learner's process does, so that a run can be replayed (``artos.runs.tape``)."""
+"""Records what learners do and what servers answer, so that a run can be replayed.
+
+See ``artos.runs.tape`` and ``artos.runs.answers``.
+"""
 
 from __future__ import annotations
 

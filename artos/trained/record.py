@@ -92,8 +92,8 @@ def read(
         NoSuchRun: it is not the folder of a run.
         CheckpointFault: the run has not saved anything yet, or what it saved is damaged; or it has
             kept no best version.
-        Refused: the run's workload cannot be named, or is code that may be another user's, and
-            neither ``trust`` nor ``code`` says to run it.
+        Refused: the run's workload cannot be named, or is code that may be another user's, or
+            another user says what is called, and ``trust`` does not say to do so.
     """
     try:
         config, known = run_config.read(path, _Config)

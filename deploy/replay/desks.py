@@ -35,8 +35,8 @@ class RecordedDesk(Desk):
         Raises:
             Over: that was not recorded.
         """
-        found = self._answers.get((self._place, self._number))
+        found = self._answers.get(self._place, self._number)
         if found is None:
             raise Over(f"{self._who} was not recorded")
         self.version = found.version
-        return {name: array.copy() for name, array in found.arrays.items()}
+        return found.arrays

@@ -18,7 +18,6 @@ from artos.errors import Refused
 from artos.runs import run_config
 from artos.runs.answers import Answers
 from artos.runs.answers import files as answers_files
-from artos.runs.answers import read as read_answers
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
@@ -205,7 +204,7 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
         then = resumed[number - 1] if number else _Resumed(rows=(), past=())
         faults += _of_continuing(plan, then) if number else ()
         rows = then.rows if then.rows and any(then.rows) else ()
-        answers = {each.name: _answered(run, each, number, faults) for each in plan.servers}
+        answers = _answers(run, plan, number, faults) if not config.inline else {}
         parts.append(Part(plan, script, of_it, rows, then.past or (), answers))
     if faults:
         raise _refused(run, faults)
@@ -214,20 +213,22 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     return parts
 
 
+def _answers(run: Path, plan: Plan, part: int, faults: list[str]) -> dict[str, Answers]:
+    """What servers answered in that part of the run, by name; if that is recorded of such a run."""
+    servers = () if [*not_recorded(plan)] else plan.servers
+    return {server.name: _answered(run, server, part, faults) for server in servers}
+
+
 def _answered(run: Path, server: ServerSpec, part: int, faults: list[str]) -> Answers:
-    """What a server answered in that part of the run; what is damaged is added to ``faults``."""
-    found: Answers = {}
-    try:
-        for path in answers_files(run, server.name):
-            header, answers = read_answers(path)
-            if header.keys != server.answers:
-                faults.append(f"{path}: {server.name} answers otherwise now")
-            elif header.resumes == part:
-                found |= answers
-    except (TapeDamaged, OSError) as error:
-        faults.append(str(error))
-    if not found:
-        faults.append(_UNANSWERED.format(server.name))
+    """What a server answered in that part of the run; what is in the way is added to ``faults``."""
+    found, wrong = Answers(), list[str]()
+    there = False
+    for path in answers_files(run, server.name):
+        try:
+            there |= found.add(path, part, server.answers)
+        except (TapeDamaged, OSError) as error:
+            wrong.append(str(error))
+    faults += wrong if there or wrong else [_UNANSWERED.format(server.name)]
     return found
 
 

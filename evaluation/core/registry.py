@@ -117,7 +117,8 @@ def _run_all(
             faults.append(f"{name} could not be measured: {type(error).__name__}: {error}")
             _say(faults[-1])
             statuses.append(ExitStatus.FAILED)
-    print(*faults, sep="\n")
+    if faults:
+        print(*faults, sep="\n")
     return max(statuses)
 
 

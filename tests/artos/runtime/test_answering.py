@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from artos.buffer.desk import Bell, Desk
+from artos.buffer.actor_block import INCARNATIONS
+from artos.buffer.desk import Bell, Desk, first_number
 from artos.buffer.request_block import RequestBlock, RequestSpec, block_bytes
 from artos.clock import ManualClock
 from artos.errors import BadAnswer, BadRequest, DeadlineExceeded, LayoutMismatch
@@ -45,15 +46,36 @@ class Stage:
         self.rung: list[int] = []
         self.begin()
 
-    def begin(self) -> None:
+    def begin(self, record: Any = None) -> None:
         self.server = Sums()
         gathers = Gathering("sums.answer", RequestTrigger().encode(), _none, ManualClock())
         block = RequestBlock.attach(self.path)
-        self.role = ServerRole(self.server, block, gathers, self.rung.append)
+        self.role = ServerRole(self.server, block, gathers, self.rung.append, record=record)
 
-    def desk(self, actor: int, seat: int = 0, patience: float = 60.0) -> Desk:
+    def desk(self, actor: int, seat: int = 0, patience: float = 60.0, incarnation: int = 0) -> Desk:
         wait = (lambda _: self.role.answer_all() is None) if patience else (lambda _: False)
-        return Desk(RequestBlock.attach(self.path), actor, seat, Bell(lambda: None, wait), patience)
+        block, bell = RequestBlock.attach(self.path), Bell(lambda: None, wait)
+        return Desk(block, actor, seat, bell, patience, incarnation)
+
+
+class Noted:
+    """A record that says what could be seen when it was written; it may be full."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self.full = stage, False
+        self.numbers: list[int] = []
+        self.closed = False
+
+    def write(self, columns: Any, answers: Any, version: int) -> None:
+        del answers, version
+        places, numbers, _ = columns
+        assert (self._stage.block.answered[places] != numbers).all(), "nobody has seen it yet"
+        if self.full:
+            raise OSError(28, "No space left on device")
+        self.numbers += numbers.tolist()
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def _none(name: str) -> Any:
@@ -127,6 +149,31 @@ def test_an_answer_to_an_earlier_number_is_no_answer(stage: Stage) -> None:
     late.ask({"x": rows(9)})
     block.answer(places, numbers, counts, answers, 5)
     np.testing.assert_array_equal(late.take()["sum"], rows(9).sum(1))
+
+
+def test_what_is_answered_is_recorded_before_anybody_sees_it(stage: Stage) -> None:
+    record: Any = Noted(stage)
+    stage.begin(record)
+    stage.desk(0)(x=rows(0))
+    record.full = True
+    np.testing.assert_array_equal(stage.desk(1)(x=rows(5))["sum"], rows(5).sum(1))
+    assert record.closed, "the rest of the run cannot be replayed"
+    stage.desk(2)(x=rows(0))
+    assert len(record.numbers) == 1
+
+
+def test_a_replay_numbers_requests_as_the_run_did(stage: Stage) -> None:
+    """Whatever earlier incarnations of an actor have asked; on nodes these begin far above 0."""
+    record: Any = Noted(stage)
+    stage.begin(record)
+    for incarnation in (0, 1, 2, 3 * INCARNATIONS + 3):
+        desk = stage.desk(1, incarnation=incarnation)
+        for _ in range(incarnation % 2 + 1):
+            desk(x=rows(0))
+        begin = first_number(incarnation)
+        assert record.numbers == [*range(begin, begin + incarnation % 2 + 1)]
+        record.numbers.clear()
+    assert first_number(5_000 * INCARNATIONS) < 1 << 62
 
 
 @pytest.mark.parametrize(
