@@ -77,8 +77,7 @@ def test_all_goes_on_with_the_benchmark_that_was_stopped(
     log = list[str]()
     first, second = toy(log, 0), toy(log, 3)
     monkeypatch.setattr(registry, "BENCHMARKS", {"first": first, "second": second})
-    with pytest.raises(Stopped):
-        registry.run(registry.ALL, tmp_path / "x.json", repeats=2)
+    assert registry.run(registry.ALL, tmp_path / "x.json", repeats=2) != 0
     assert registry.run(registry.ALL, tmp_path / "x.json", repeats=2, resume=True) == 0
     assert log == ["a1", "b1", "a2", "b2"] * 2
 
