@@ -16,9 +16,7 @@ import gymnasium as gym
 
 from artos.errors import Refused
 from artos.specs.address import address, parted
-
-WRAPPERS = "wrappers"
-
+from artos.specs.named import WRAPPERS
 
 _CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

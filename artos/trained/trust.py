@@ -67,8 +67,10 @@ _STRANGE = (
     f"an ARTOS before 0.3, or this account has no place for its key ({{}}): {_TRUST}"
 )
 _OUTSIDE: Mapping[str, tuple[Any, ...]] = {
-    "images": ("disk", "tmpfs"), "weights_folder": ("",), "server": ("",)
-}  # fmt: skip
+    "images": ("disk", "tmpfs"),
+    "weights_folder": ("",),
+    "server": ("",),
+}
 """Settings that lead out of a run's folder, whatever they are, but for these values."""
 
 
