@@ -18,16 +18,9 @@ from artos.actors.recurrent_state import RecurrentState
 from artos.buffer.actor_block import ActorBlock
 from artos.envs.ahead import make_ahead
 from artos.envs.known import KNOWN
-from artos.envs.make import (
-    AnyVectorEnv,
-    describe,
-    full_address,
-    is_atari,
-    make_vector,
-    open_vector,
-)
+from artos.envs.make import AnyVectorEnv, describe, full_address, make_vector, open_vector
 from artos.envs.notes import address_notes
-from artos.envs.spec import AGES, EnvSpec, component_key
+from artos.envs.spec import AGES, ATARI, EnvSpec, component_key
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import Refused
 from artos.policies.acting import BOOTSTRAPS, ActInfo, BoundPolicy, Declared, Seen
@@ -206,10 +199,10 @@ class RolloutActor(Continuing):
         if module is None:
             module = self.build_module(context.plan.seed)
         self._policy = self.make_policy(module, context.seed)
-        clip = is_atari(self.env) if self.clip_rewards is None else self.clip_rewards
         vector, self._vector = self._vector, None
         if vector is None:
             vector = make_vector(self.env, self.envs, context.seed, self._autoreset)
+        clip = ATARI in vector.metadata if self.clip_rewards is None else self.clip_rewards
         self._stepper = Stepper(
             vector,
             self.env,

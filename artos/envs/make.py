@@ -24,7 +24,7 @@ from artos.envs.components import components_of, weighed
 from artos.envs.games import GameRows, Games, is_game
 from artos.envs.serial import SerialVectorEnv
 from artos.envs.settable import settable_of
-from artos.envs.spec import CHOSEN, STACK, EnvSpec, spec_of
+from artos.envs.spec import ATARI, CHOSEN, STACK, EnvSpec, spec_of
 from artos.envs.trial import try_out
 from artos.envs.turns import InTurns, is_in_turns
 from artos.envs.wrappers import Wrap, wrapped, wrappers_of
@@ -39,7 +39,7 @@ AnyVectorEnv = VectorEnv[Any, Any, Any]
 
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 _ALE = "ale_py:"
-_SERVERS = "openenv:"
+_SERVERS, _POOLS = "openenv:", "envpool:"
 ONLY = "only"
 """The argument of a game's address that names the agents that are played; others do anything."""
 _FRAMES = 4
@@ -80,6 +80,7 @@ def make_vector(
     - ``pettingzoo:MODULE`` (``pettingzoo:classic.rps_v2``, or a module of your own with a function
       ``parallel_env``, or ``env`` for a game in turns): a row for each agent of the game;
     - ``openenv:URL`` (``openenv:ws://127.0.0.1:8000``): a session of an OpenEnv server;
+    - ``envpool:ID`` (``envpool:Pong-v5``): a pool of EnvPool's;
     - ``module:factory``, which returns an Env or a VectorEnv and gets ``seed`` and ``num_envs`` if
       it accepts them. ``seed`` matters only there: ``Stepper.reset`` seeds the episodes.
 
@@ -177,8 +178,8 @@ def layers_of(env: str) -> tuple[str, Layers]:
 
 
 def is_factory(env: str) -> bool:
-    """Whether an address is ``module:factory`` of the user's own, or a game or server of others."""
-    if env.startswith((GAMES, _SERVERS)):
+    """Whether an address is ``module:factory`` of the user's own, or of others by their ids."""
+    if env.startswith((GAMES, _SERVERS, _POOLS)):
         return True
     return bool(_FACTORY.match(parted(env)[0])) and not env.startswith(VECTOR)
 
@@ -321,7 +322,7 @@ def _atari(env: str, envs: int, autoreset: AutoresetMode) -> AnyVectorEnv:
         )
     except Exception as error:
         raise Refused([f"environment {env} cannot be made: {_tail(error)}"]) from error
-    made.metadata = {"autoreset_mode": autoreset, CHOSEN: True, "frame_stack": _FRAMES}
+    made.metadata = {"autoreset_mode": autoreset, CHOSEN: True, ATARI: True, STACK: _FRAMES}
     vector: AnyVectorEnv = made
     return vector
 
@@ -415,7 +416,7 @@ def factory_of(env: str) -> Callable[..., Any]:
     """The factory that an address names, imported.
 
     Raises:
-        Refused: it cannot be imported, or is not a function, or names no server.
+        Refused: it cannot be imported, or is not a function, or names no server or pool.
     """
     if env.startswith(_SERVERS):
         try:
@@ -425,6 +426,12 @@ def factory_of(env: str) -> Callable[..., Any]:
                 [f"environment {env} needs the OpenEnv extra: pip install 'artos[openenv]'"]
             ) from error
         return opening(parted(env)[0].removeprefix(_SERVERS))
+    if env.startswith(_POOLS):
+        try:
+            from artos.envs.envpool import pooling  # noqa: PLC0415 (a package of the user's)
+        except ImportError as error:
+            raise Refused([f"environment {env} needs EnvPool: pip install envpool"]) from error
+        return pooling(parted(env)[0].removeprefix(_POOLS))
     module, _, name = parted(env)[0].partition(":")
     if f"{module}:" == GAMES:
         package, module, name = module, name, "parallel_env"

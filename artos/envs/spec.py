@@ -32,6 +32,9 @@ ActionKind = Literal["discrete", "multidiscrete", "box"]
 CHOSEN = "autoreset_chosen"
 """In the metadata of environments that we make: we decide when they are reset."""
 
+ATARI = "atari"
+"""In the metadata of environments that are Atari games, whose rewards are clipped by default."""
+
 AGENTS, NAMES = "agents", "agent_names"
 """In the metadata of games: how many rows each has, and which agents these are of."""
 
