@@ -93,9 +93,10 @@ def verdict(python: Path, env: str, folder: Path) -> str:
 
     ``folder`` is where suites may leave files.
     """
+    path = os.pathsep.join((str(_HERE.parents[1]), str(_HERE)))
     done = subprocess.run(
         [python, "-m", "artos", "check", env, "--json", "--deadline", "300"],
-        cwd=folder, env={**os.environ, "PYTHONPATH": os.pathsep.join((str(_HERE.parents[1]), str(_HERE)))}, capture_output=True, text=True,
+        cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
         timeout=_MINUTES, check=False,
     )  # fmt: skip
     if done.returncode == 0 and json.loads(done.stdout)["stepped"] > 0:
