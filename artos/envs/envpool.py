@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import envpool
@@ -43,20 +43,20 @@ def pooling(name: str) -> Callable[..., Pool]:
     given = usual.keys() - _ELSEWHERE.keys() - {"num_envs", "seed"}
 
     def opened(num_envs: int, seed: int = 0, **settings: Any) -> Pool:
-        if faults := [
+        faults = [
             f"{env}: leave {each} out: {_ELSEWHERE[each]}"
-            if each in _ELSEWHERE
-            else f"{env} has no setting {each!r}{closest(each, sorted({*given, *_ELSEWHERE}))} (it has {_listed(given)})"
-            for each in settings.keys() - given
-        ]:
-            raise Refused(sorted(faults))
+            for each in sorted(settings.keys() & _ELSEWHERE.keys())
+        ]
+        words, has = sorted({*given, *_ELSEWHERE}), f"it has {', '.join(sorted(given))}"
+        faults += [
+            f"{env} has no setting {each!r}{closest(each, words)} ({has})"
+            for each in sorted(settings.keys() - words)
+        ]
+        if faults:
+            raise Refused(faults)
         return Pool(name, num_envs, seed, settings)
 
     return opened
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 class Pool(VectorEnv[Any, Any, Any]):
