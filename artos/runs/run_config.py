@@ -21,6 +21,8 @@ from artos.system.seal import is_sealed, seal
 CONFIG, CONFIGURATION = "config.json", "configuration"
 """The file, and its field with what ``artos set`` has changed."""
 _SEAL = "seal"
+DEADLINE = 300.0
+"""Seconds that actors and learners may take to answer, unless a run is asked for with others."""
 
 
 class RunConfig(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     folder: RecordedFolder
     seed: Count = 1
     inline: bool = False
-    deadline: Annotated[float, Meta(gt=0, le=LONGEST)] = 300.0
+    deadline: Annotated[float, Meta(gt=0, le=LONGEST)] = DEADLINE
     algorithm: str = ""
     env: str = ""
     resumed: tuple[dict[str, Any], ...] = ()

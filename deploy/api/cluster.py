@@ -23,6 +23,7 @@ from deploy.client.submit import Wanted, patient_status, submit
 from head.records import summary_file
 
 _LOOK = 0.5
+_HERE = {"inline", "track", "on_progress"}
 
 
 class Cluster(Closing):
@@ -51,6 +52,7 @@ class Cluster(Closing):
         env: str | None = None,
         total_steps: int | None = None,
         seed: int = 1,
+        deadline: float | None = None,
         run_dir: str = "",
         placement: str = "spread",
         where: Sequence[str] = (),
@@ -59,22 +61,27 @@ class Cluster(Closing):
     ) -> str:
         """Submit a run; returns its name. Arguments as for ``artos.run``.
 
+        Those that are of runs on this machine, ``inline``, ``track`` and ``on_progress``, are
+        refused; ``wait`` takes ``on_progress``. ``run_dir`` is below the head's folder of runs.
         Actors are placed on workers that have all labels in ``where``. What the run needs beside
         ARTOS is listed in ``packages``, a requirements.txt or uv.lock.
         """
         stop_if_imported()
         named = name_of(workload, sys._getframe(1).f_globals)
+        if faults := [f"{name}: only of runs on this machine" for name in _HERE & settings.keys()]:
+            raise Refused(sorted(faults))
         given = {"env": env, "total_steps": total_steps}
         chosen = {name: value for name, value in given.items() if value is not None} | settings
         wanted = Wanted(
-            named, chosen, seed, run_dir=run_dir, placement=placement, where=tuple(where),
+            named, chosen, seed, deadline, run_dir=run_dir, placement=placement, where=tuple(where),
             packages=Path(packages) if packages else None,
         )  # fmt: skip
         return str(submit(self._client, wanted)["run"])
 
-    def resume(self, run: str, **settings: Any) -> str:
+    def resume(self, run: str, *, deadline: float | None = None, **settings: Any) -> str:
         """Continue a run that is over, with some settings changed; returns its name."""
-        return str(submit(self._client, Wanted(resume=run, settings=settings))["run"])
+        wanted = Wanted(resume=run, settings=settings, deadline=deadline)
+        return str(submit(self._client, wanted)["run"])
 
     def wait(self, run: str, on_progress: OnProgress | None = None) -> Result:
         """Wait until a run is over; ``folder`` of the result is one on the head.

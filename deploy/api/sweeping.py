@@ -11,14 +11,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from artos.errors import ArtosError, Refused, RunExists
+from artos.specs.named import file_of, objects_named
 from artos.specs.settings import shown
 from artos.system.importing import stop_if_imported
+from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
@@ -26,7 +29,7 @@ from deploy.api.running import Result, RunFailed, run_named
 from head.records import summary_file
 from head.records.run_lock import is_live
 
-_TABLE, _FIGURE = "sweep.csv", "sweep.png"
+_TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 Say = Callable[[str], None]
 
 
@@ -42,7 +45,7 @@ class SweepRun(msgspec.Struct, frozen=True):
     mean_return_100: float | None = None
     steps: int = 0
     why: str = ""
-    """What it failed with."""
+    """What it failed with, or why its files are not in ``folder``."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -70,10 +73,12 @@ def sweep(
     On this machine, ``at_once`` runs at a time (0: one for each two CPUs); with a ``cluster`` they
     are all submitted, and its queue decides. Each run has a folder in ``folder``, which also gets a
     table and a figure with the curves and their spread over seeds. A run that fails is told in the
-    result and does not end the others; runs that are in ``folder`` already are not repeated.
+    result and does not end the others. Runs of the same sweep that are in ``folder`` already are
+    not repeated, so it goes on where it was stopped, and may get more values and seeds.
 
     Raises:
-        Refused: the grid is empty or not of values, or what a run would be refused for.
+        Refused: the grid is empty or not of values, ``folder`` has runs of another sweep, or what a
+            run would be refused for.
     """
     stop_if_imported()
     named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
@@ -96,10 +101,7 @@ def sweep_named(
         raise Refused(faults)
     todo = [*_combinations(grid, range(1, seeds + 1))]
     made = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise Refused([f"--folder {folder}: {fault.strerror}"]) from fault
+    _claim(folder, _same(workload, settings))
     run = _on(cluster) if cluster else _here
     stopping = threading.Event()
     done: list[SweepRun] = []
@@ -109,18 +111,19 @@ def sweep_named(
             return
         about = SweepRun(name, chosen, seed, str(folder / name))
         try:
-            if (result := _before(folder / name)) is None:
-                _make_room(folder / name)
-                result = run(workload, {**settings, **chosen}, seed, folder / name, stopping)
+            result, why = _before(folder / name) or run(
+                workload, {**settings, **chosen}, seed, _room(folder / name), stopping
+            )
             mean, steps = result.mean_return_100, result.steps
             about = msgspec.structs.replace(
-                about, outcome=result.outcome, mean_return_100=mean, steps=steps
+                about, outcome=result.outcome, mean_return_100=mean, steps=steps, why=why
             )
         except RunFailed as failed:
             about = msgspec.structs.replace(about, outcome="failed", why=failed.why)
         done.append(about)
         mean_text = "-" if about.mean_return_100 is None else f"{about.mean_return_100:.1f}"
-        say(f"{len(done)}/{len(todo)} {name}: {about.outcome}, mean return {mean_text}")
+        why = f" ({about.why})" if about.why else ""
+        say(f"{len(done)}/{len(todo)} {name}: {about.outcome}, mean return {mean_text}{why}")
 
     most = len(todo) if cluster else at_once or max(1, len(usable_cpus()) // 2)
     with ThreadPoolExecutor(min(most, len(todo))) as threads:
@@ -132,15 +135,54 @@ def sweep_named(
                 stopping.set()
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:  # others were stopped because of the first one
-        if made:
-            with suppress(OSError):  # where nothing was started nothing is in it
-                folder.rmdir()
+        if not any((folder / name).exists() for name, *_ in todo):  # nothing was started
+            (folder / _SAME).unlink(missing_ok=True)
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
         raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
     table, figure = folder / _TABLE, folder / _FIGURE
     runs = tuple(_ranked(done))
     _write(table, runs)
     _draw(figure, runs)
     return Sweep(str(folder), str(table), str(figure), runs)
+
+
+def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """What all runs of a sweep have in common, also the code of theirs that lies in this folder."""
+    files = [Path(workload.rpartition(":")[0])]
+    files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
+    codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
+    chosen = {name: _plain(value) for name, value in settings.items() if name != "deadline"}
+    return {"workload": workload, **chosen, **codes}
+
+
+def _plain(value: Any) -> str:
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
+
+
+def _claim(folder: Path, same: Mapping[str, str]) -> None:
+    """Have a folder be that of the sweep whose runs have ``same`` in common.
+
+    Raises:
+        Refused: it is that of another one, has runs of which that is not known, or cannot be made.
+    """
+    kept = folder / _SAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        before = msgspec.json.decode(contents(kept), type=dict[str, str])
+    except FileNotFoundError:
+        if any((each / "config.json").exists() for each in folder.iterdir()):
+            raise Refused([f"--folder {folder}: it has other runs: name another one"]) from None
+        kept.write_bytes(msgspec.json.format(msgspec.json.encode(same)))
+        return
+    except msgspec.MsgspecError:
+        before = {}
+    except OSError as fault:
+        raise Refused([f"--folder {folder}: {fault.strerror}"]) from fault
+    if changed := [name for name in {**before, **same} if before.get(name) != same.get(name)]:
+        words = ", ".join(f"{name} was {before.get(name, 'not given')}" for name in changed)
+        raise Refused([f"--folder {folder}: it is of another sweep ({words}): name another one"])
 
 
 def _combinations(
@@ -154,13 +196,15 @@ def _combinations(
             yield f"{plain}-seed{seed}".lstrip("-"), chosen, seed
 
 
-Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], Result]
+Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], tuple[Result, str]]
+"""Runs a workload, with these settings and seed, in this folder, until told to stop: how it ended,
+and why its files are not there."""
 
 
 def _here(
     workload: str, settings: Mapping[str, Any], seed: int, place: Path, stopping: threading.Event
-) -> Result:
-    return run_named(workload, settings, seed, place, stopping=stopping)
+) -> tuple[Result, str]:
+    return run_named(workload, settings, seed, place, stopping=stopping), ""
 
 
 def _on(cluster: Cluster) -> Runner:
@@ -169,7 +213,7 @@ def _on(cluster: Cluster) -> Runner:
     def run(
         workload: str, settings: Mapping[str, Any], seed: int, place: Path,
         stopping: threading.Event,
-    ) -> Result:  # fmt: skip
+    ) -> tuple[Result, str]:  # fmt: skip
         name = f"{place.parent.name}-{place.name}"
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:100]
         there = f"{plain or 'run'}-{secrets.token_hex(4)}"  # others have sweeps of that name, too
@@ -188,28 +232,32 @@ def _on(cluster: Cluster) -> Runner:
             try:
                 result = cluster.wait(submitted)
             except RunFailed:
-                with suppress(Refused):  # it may have failed before it had files
+                with suppress(ArtosError, OSError):  # it may have failed before it had files
                     cluster.get(submitted, place)
                 raise
-            cluster.get(submitted, place)
-            return result
+            try:
+                cluster.get(submitted, place)
+            except (ArtosError, OSError) as error:  # the other runs go on
+                return result, f"not copied, artos get {submitted} {place} does: {error}"
+            return result, ""
 
     return run
 
 
-def _before(folder: Path) -> Result | None:
-    """The result of a run of an earlier sweep, if it is done."""
+def _before(folder: Path) -> tuple[Result, str] | None:
+    """The result of a run that is there already, if it is done."""
     found = summary_file.read(folder)
-    return Result(folder, found[0]) if found and found[1].outcome == "done" else None
+    return (Result(folder, found[0]), "") if found and found[1].outcome == "done" else None
 
 
-def _make_room(place: Path) -> None:
-    """Before a run is repeated: what an earlier one has left goes beside it."""
+def _room(place: Path) -> Path:
+    """The folder of a run that is repeated: what an earlier one has left goes beside it."""
     if is_live(place):
         raise RunExists(str(place), live=True)
     if place.exists():
         others = (place.with_name(f"{place.name}.{number}") for number in itertools.count(1))
         place.rename(next(other for other in others if not other.exists()))
+    return place
 
 
 def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:

@@ -45,7 +45,9 @@ from deploy.cli import (
 from deploy.cli.common import (
     add_trust,
     add_workload,
+    deadline_of,
     print_json,
+    seed_of,
     settings_of,
     workload_of,
 )
@@ -212,8 +214,8 @@ def train(options: argparse.Namespace) -> int:
             from head.run.request import Request  # noqa: PLC0415
 
             request = Request(
-                workload_of(options), settings, options.seed, options.run_dir, options.inline,
-                options.json, deadline=options.deadline,
+                workload_of(options), settings, seed_of(options), options.run_dir, options.inline,
+                options.json, deadline=deadline_of(options),
             )  # fmt: skip
             with request.preload() as preloaded:
                 # Imported only now, while another process imports the workload's code.
@@ -221,13 +223,14 @@ def train(options: argparse.Namespace) -> int:
 
                 summary = run(request, preloaded, options.track)
         else:
-            if options.workload or options.run_dir:
-                raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
+            if any((options.workload, options.run_dir, options.inline, options.seed is not None)):
+                own = "no workload, --run-dir, --seed or --inline: the run has its own"
+                raise Refused([f"--resume takes {own}"])
             from deploy.local.run import resume  # noqa: PLC0415
 
             summary = resume(
                 options.resume, settings, quiet=options.json, trust=options.trust,
-                track=options.track,
+                track=options.track, deadline=options.deadline,
             )  # fmt: skip
     if options.json:
         print_json(summary.plain())
@@ -253,7 +256,7 @@ def explain_workload(options: argparse.Namespace) -> int:
 
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
     registration = prepare(
-        reference, options.seed, deadline=options.deadline, host_faults=build.faults
+        reference, seed_of(options), deadline=deadline_of(options), host_faults=build.faults
     )
     if options.json:
         print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})

@@ -21,6 +21,7 @@ from deploy.cli.common import (
     add_workload,
     pairs,
     print_json,
+    seed_of,
     settings_of,
     workload_of,
 )
@@ -52,7 +53,10 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     submit.add_argument(
         "--resume", default="", metavar="RUN", help="continue one of the head's runs"
     )
-    submit.add_argument("--placement", default="spread", choices=("spread", "pack"))
+    submit.add_argument(
+        "--placement", choices=("spread", "pack"),
+        help="its actors over all nodes, or over as few as have room; default: spread",
+    )  # fmt: skip
     submit.add_argument(
         "--where",
         action="append",
@@ -194,19 +198,19 @@ def submit_run(options: argparse.Namespace) -> int:
     wanted = submit.Wanted(
         "" if options.resume else workload_of(options),
         settings_of(options),
-        options.seed,
+        seed_of(options),
         options.deadline,
         options.run_dir,
         options.resume,
-        options.placement,
+        options.placement or "spread",
         tuple(options.where),
         options.packages,
     )
-    own = ("workload", "run_dir", "where", "packages")
-    if options.resume and any(getattr(options, name) for name in own):
-        raise Refused(
-            ["--resume takes no workload, --run-dir, --where or --packages: the run has its own"]
-        )
+    own = ("workload", "run_dir", "placement", "where", "packages")
+    given = options.seed is not None or any(getattr(options, name) for name in own)
+    if options.resume and given:
+        flags = "--run-dir, --seed, --placement, --where or --packages"
+        raise Refused([f"--resume takes no workload, {flags}: the run has its own"])
     with head_of(options) as client:
         sent = submit.submit(client, wanted)
         if not options.wait:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
+from artos.runs.run_config import DEADLINE
 from deploy.cli.parser import Parser, whole
 
-LOOK, BEHIND = 2.0, 10
-"""Seconds between two looks at a run, and how much nicer who looks is than the run."""
+BEHIND = 10
+"""How much nicer who looks at a run is than the run."""
+_LOOK = 2.0
 
 
 def add_json(parser: Parser) -> None:
@@ -69,6 +72,12 @@ def folder_of_run(options: argparse.Namespace, what: str = "checkpoint") -> Path
     return folder_of(local(options.run, what), options.runs, elsewhere)
 
 
+def renew(options: argparse.Namespace) -> None:
+    """Wait a little, and copy what is new of the run, if it is one of a head."""
+    time.sleep(_LOOK)
+    folder_of_run(options, "all")
+
+
 def add_env_args(parser: Parser) -> None:
     """Add ``--env-arg``."""
     parser.add_argument(
@@ -104,8 +113,8 @@ def env_args_of(options: argparse.Namespace) -> dict[str, Any]:
     return {name: convert(name, value, Any) for name, value in given.items()}
 
 
-def add_workload(parser: Parser) -> None:
-    """Add the arguments that every command about a workload has."""
+def add_workload(parser: Parser, *, seeds: bool = False) -> None:
+    """Add the arguments that every command about a workload has; with several ``seeds`` no seed."""
     parser.add_argument("workload", nargs="?", help="an algorithm (ppo) or FILE.py:OBJECT")
     parser.add_argument("--env", help="a Gymnasium id or module:factory")
     add_env_args(parser)
@@ -130,7 +139,8 @@ def add_workload(parser: Parser) -> None:
     parser.add_argument(
         "--priority", metavar="P", help="higher ones have their turns first; default: 0"
     )
-    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="default: 1")
+    if not seeds:
+        parser.add_argument("--seed", type=whole, metavar="N", help="default: 1")
     parser.add_argument(
         "--set",
         action="append",
@@ -139,9 +149,10 @@ def add_workload(parser: Parser) -> None:
         dest="settings",
         help="a setting of the workload, e.g. --set lr=0.001; may be repeated",
     )
-    add_deadline(
-        parser, 300.0, "how long an actor or the learner may take to answer before it counts as "
-        "hung, and how long a run may stand still"
+    parser.add_argument(
+        "--deadline", type=float, metavar="SECONDS",
+        help="how long an actor or the learner may take to answer before it counts as hung, and "
+        f"how long a run may stand still; default: {DEADLINE:g}",
     )  # fmt: skip
     add_json(parser)
 
@@ -158,6 +169,16 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     arguments = env_args_of(options) if options.env_args else {}
     named_ones = {"env_args": arguments} if arguments else {}
     return settings | named_ones | pairs("--set", options.settings)
+
+
+def seed_of(options: argparse.Namespace) -> int:
+    """The seed, 1 if none was given."""
+    return 1 if options.seed is None else int(options.seed)
+
+
+def deadline_of(options: argparse.Namespace) -> float:
+    """The deadline in seconds, the usual one if none was given."""
+    return DEADLINE if options.deadline is None else float(options.deadline)
 
 
 def workload_of(options: argparse.Namespace) -> str:

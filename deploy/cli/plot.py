@@ -56,7 +56,8 @@ def plot(options: argparse.Namespace) -> int:
     from deploy.figures.read_run import ReadRun, by_run, by_seed  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    here = [local(name, "records") for name in options.plotted]
+    # A sweep's folder also has its table and its figure, which SWEEP/* names.
+    here = [local(name, "records") for name in options.plotted if not Path(name).is_file()]
     folders = dict.fromkeys(folder_of(name, options.runs).resolve() for name in here)
     runs = [ReadRun(folder) for folder in folders]
     found = answers(by_seed(runs) if options.by == "seed" else by_run(runs))

@@ -13,6 +13,7 @@ from artos.system.logging_setup import to_stderr
 from deploy.cli.common import (
     add_workload,
     columns,
+    deadline_of,
     pairs,
     print_json,
     settings_of,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def add_to(parser: Parser) -> None:
     """Add the flags; those of the runs are those of ``artos run``."""
-    add_workload(parser)
+    add_workload(parser, seeds=True)
     parser.add_argument("--seeds", type=whole, default=3, metavar="N", help="1 to N; default: 3")
     parser.add_argument(
         "--grid",
@@ -42,7 +43,11 @@ def add_to(parser: Parser) -> None:
         metavar="N",
         help="runs at a time on this machine; default: one for each two CPUs",
     )
-    parser.add_argument("--folder", type=Path, default=Path("sweep"), metavar="DIR")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("sweep"), metavar="DIR",
+        help="of the runs, the table and the figure; default: sweep. The same sweep again goes on "
+        "there",
+    )  # fmt: skip
     parser.add_argument(
         "--head", metavar="ADDRESS", help="submit the runs there (needs --keys, or ARTOS_KEYS)"
     )
@@ -57,13 +62,18 @@ def sweep(options: argparse.Namespace) -> int:
     from deploy.api.sweeping import sweep_named  # noqa: PLC0415
 
     given = {name: text.split(",") for name, text in pairs("--grid", options.grid).items()}
-    if empty := [name for name, values in given.items() if not all(values)]:
-        raise Refused([f"--grid {name}: a value is empty" for name in empty])
+    empty = [name for name, values in given.items() if not all(values)]
+    faults = [f"--grid {name}: a value is empty" for name in empty]
+    if options.head and options.at_once:
+        faults.append("--at-once is of this machine: with --head the cluster's queue decides")
+    if faults:
+        raise Refused(faults)
     grid = {name: [convert(name, value, Any) for value in values] for name, values in given.items()}
     with Cluster(options.head, options.keys) if options.head else nullcontext() as cluster:
         found = sweep_named(
             workload_of(options), grid, options.seeds, options.at_once, options.folder, cluster,
-            lambda said: to_stderr(f"artos: {said}"), settings_of(options),
+            lambda said: to_stderr(f"artos: {said}"),
+            settings_of(options) | {"deadline": deadline_of(options)},
         )  # fmt: skip
     if options.json:
         print_json(found.runs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from math import inf
 from pathlib import Path
 
@@ -15,11 +14,11 @@ from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
 from deploy.cli.common import (
     BEHIND,
-    LOOK,
     add_finished,
     add_json,
     folder_of_run,
     print_json,
+    renew,
     writing,
 )
 from deploy.cli.parser import Parser
@@ -63,7 +62,7 @@ def trace(options: argparse.Namespace) -> int:
     if options.otlp:
         if options.follow:
             os.nice(BEHIND)  # the run goes first
-        wait = (lambda: time.sleep(LOOK)) if options.follow else None
+        wait = (lambda: renew(options)) if options.follow else None
         found = sent = send(folder, options.since, options.until, wait)
         words = f"{sent.endpoint} has {sent.spans:,} spans of {name}, in {sent.traces:,} traces"
     else:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from contextlib import redirect_stdout
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import BEHIND, LOOK, add_finished, add_json, folder_of_run, print_json
+from deploy.cli.common import BEHIND, add_finished, add_json, folder_of_run, print_json, renew
 from deploy.cli.parser import Parser
 from deploy.tracking.trackers import NAMES
 
@@ -50,7 +49,7 @@ def track(options: argparse.Namespace) -> int:
         before = run.sent.rows
         if options.follow:
             os.nice(BEHIND)  # the run goes first
-            run.follow(lambda: time.sleep(LOOK))
+            run.follow(lambda: renew(options))
         else:
             while run.forward():
                 pass

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from artos.protocol.run_state import ACTIVE, QUEUED
 from artos.system.regular_file import contents
+from head.records.run_lock import is_live
 
 _FILE = ".copied"
 _MOST = 64
@@ -27,6 +28,11 @@ def live_state(folder: Path) -> str:
         state = contents(folder / _FILE)[:_MOST].decode()
         return state if state in (QUEUED, *ACTIVE) else ""
     return ""
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a run is live here, or was when it was copied, so that more may come."""
+    return is_live(folder) or bool(live_state(folder))
 
 
 def forget(folder: Path) -> None:

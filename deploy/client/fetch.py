@@ -162,21 +162,20 @@ def _part(target: Path, name: str) -> Path:
 
 
 def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -> int:
-    """Copy a file; returns how many bytes came. Of one that grows, only the rest comes."""
+    """Copy a file; returns how many bytes came. Of one that grows, only the rest comes.
+
+    One that was written anew is another file here, too, as those who read it on must notice.
+    """
     path, part = target / name, _part(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     grows = name.endswith(_GROW) or name.startswith(_EVENTS)
-    into = path if grows else part
+    into = path if grows and _goes_on(client, run, name, path) else part
     into.touch()
     found, moved = into.stat(), 0
     # A part is of the file that is there now if it has its time.
-    start = found.st_size if grows or found.st_mtime_ns == changed else 0
+    start = found.st_size if into is path or found.st_mtime_ns == changed else 0
     try:
         with opened(into, "r+b") as file:
-            if grows and start:
-                file.seek(before := max(0, start - _OVERLAP))
-                if not client.file(run, name, before)[0].startswith(file.read()):
-                    start = 0
             file.truncate(start)
             file.seek(start)
             while True:
@@ -193,9 +192,18 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
                 moved += len(data)
     finally:
         os.utime(into, ns=(changed, changed))
-    if not grows and not name.startswith(_CHECKPOINTS):
+    if into is part and not name.startswith(_CHECKPOINTS):
         part.replace(path)
     return moved
+
+
+def _goes_on(client: HeadClient, run: str, name: str, path: Path) -> bool:
+    """Whether what is here of a file that grows is the beginning of what there is now."""
+    if not path.exists():
+        return True
+    with opened(path) as file:
+        file.seek(before := max(0, path.stat().st_size - _OVERLAP))
+        return client.file(run, name, before)[0].startswith(file.read())
 
 
 def _complete(target: Path, checkpoint: str, mine: Files) -> None:

@@ -41,7 +41,7 @@ class Wanted:
     workload: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
     seed: int = 1
-    deadline: float = 300.0
+    deadline: float | None = None
     run_dir: str = ""
     resume: str = ""
     placement: str = "spread"

@@ -16,13 +16,12 @@ from artos.protocol.views import Status
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.settings import shown
-from deploy.client.copied import live_state
+from deploy.client.copied import goes_on
 from deploy.tracking.rows import NewRows
 from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
 from head.records.evaluations import Evaluated
 from head.records.progress_log import status_of
-from head.records.run_lock import is_live
 
 Floats = NDArray[np.float64]
 
@@ -71,8 +70,7 @@ class ReadRun:
     def outcome(self) -> str:
         """How it ended, or that it goes on."""
         said = self.summary.get("outcome", "")
-        live = is_live(self.folder) or live_state(self.folder)
-        return "live" if live else str(said or "killed")
+        return "live" if goes_on(self.folder) else str(said or "killed")
 
     @cached_property
     def episodes(self) -> Episodes:

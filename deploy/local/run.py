@@ -56,9 +56,11 @@ def run(
 
 def resume(
     path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = False,
-    track: Sequence[str] = (),
+    track: Sequence[str] = (), deadline: float | None = None,
 ) -> Summary:  # fmt: skip
     """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored settings.
+
+    So does a ``deadline`` in seconds.
 
     Raises:
         CheckpointFault: there is nothing to continue, or it does not fit.
@@ -67,7 +69,7 @@ def resume(
         RunExists: the run is live.
     """
     with _tracked(track) as trackers, StopRequests() as requests, RunFolder.resume(path) as folder:
-        request = stored_request(folder, settings, quiet)
+        request = stored_request(folder, settings, quiet, deadline)
         allow(path, folder.config, request.reference(), trust=trust)
         stored = {n: v for n, v in request.settings.items() if n not in settings}
         require_own_places(path, folder.config, stored, trust=trust)

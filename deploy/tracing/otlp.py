@@ -17,10 +17,10 @@ import msgspec
 
 from artos.errors import ArtosError, Refused
 from artos.system.closing import Closing
+from deploy.client.copied import goes_on
 from deploy.tracing.file import require_time
 from deploy.tracing.lines import config_of, lines_of
 from deploy.tracing.spans import Id, Span, Spans
-from head.records.run_lock import is_live
 
 _AT_ONCE = 512
 """Spans of one request: as many as the SDK's own processor takes."""
@@ -154,7 +154,7 @@ def send(folder: Path, since: float, until: float, wait: Callable[[], None] | No
 def _lines(folder: Path, idle: Callable[[], None] | None) -> Iterator[dict[str, Any]]:
     at, live = 0, True
     while live:
-        live = idle is not None and is_live(folder)
+        live = idle is not None and goes_on(folder)
         for line in lines_of(folder, at):
             at += 1
             yield line

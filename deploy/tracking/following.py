@@ -12,13 +12,12 @@ from artos.runs.run_config import RunConfig
 from artos.specs.fields import Count
 from artos.system.durable import write_durably
 from artos.system.regular_file import contents
-from deploy.client.copied import live_state
+from deploy.client.copied import goes_on
 from deploy.tracking.rows import NewRows
 from head.records import summary_file
 from head.records.episodes import ended_of
 from head.records.progress_log import status_of
 from head.records.reading import reading
-from head.records.run_lock import is_live
 from head.records.telling import Telling, moment
 from head.records.told import settings
 from head.records.tracker import Tracked, Tracker
@@ -83,7 +82,7 @@ class Following:
     def follow(self, wait: Callable[[], None]) -> None:
         """Send all there is, and what comes until the run is over."""
         while True:
-            live = is_live(self._folder)
+            live = goes_on(self._folder)
             while self.forward():
                 pass
             if not live:
@@ -94,7 +93,7 @@ class Following:
         """Send the files of a run that is over, with the ``weights`` if wanted, and close."""
         found = summary_file.read(self._folder)
         outcome = found[1].outcome if found else "failed"
-        if is_live(self._folder) or live_state(self._folder):
+        if goes_on(self._folder):
             outcome = ""
         elif outcome != self.sent.outcome or weights:
             self._telling.files(self._folder)

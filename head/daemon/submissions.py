@@ -10,6 +10,7 @@ import msgspec
 
 from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
+from artos.runs.run_config import DEADLINE
 from artos.specs.fields import NAME, Line, Number, Seconds
 from artos.system.account import as_owner
 from artos.system.closest import closest
@@ -29,7 +30,8 @@ class Submission(msgspec.Struct, forbid_unknown_fields=True):
     workload: Line = ""
     settings: dict[Line, Any] = {}
     seed: Number = 1
-    deadline: Seconds = 300.0
+    deadline: Seconds | None = None
+    """None: that of the run to be continued, or the usual one."""
     origin: dict[Line, Any] = {}
     run_dir: Line = ""
     """Relative to the head's folder of runs."""
@@ -38,8 +40,9 @@ class Submission(msgspec.Struct, forbid_unknown_fields=True):
 
     def kept(self) -> dict[str, Any]:
         """The fields kept with the run: all but ``run_dir`` and ``resume``, which are used up."""
-        names = ("ticket", "workload", "settings", "seed", "deadline", "origin")
-        return {name: getattr(self, name) for name in names}
+        names = ("ticket", "workload", "settings", "seed", "origin")
+        deadline = DEADLINE if self.deadline is None else self.deadline
+        return {"deadline": deadline, **{name: getattr(self, name) for name in names}}
 
 
 def request_of(submit: Submit) -> Submission:
@@ -80,6 +83,8 @@ def admitted(
             raise Refused(spent)
         stored = {**old.request, "settings": settings, "ticket": request.ticket}
         stored["origin"] = request.origin
+        if request.deadline is not None:
+            stored["deadline"] = request.deadline
         return Run(
             old.name, stored, old.folder, old.archive, old.placement, old.where, resume=True,
             user=user,

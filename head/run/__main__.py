@@ -129,7 +129,7 @@ class RunProcess:
                 ):
                     return self._session(prepared, requests).run()
             with left_folder(path) as folder:
-                stored = stored_request(folder, asked.settings, quiet=True)
+                stored = stored_request(folder, asked.settings, True, asked.deadline)
                 request = replace(stored, folder=self._code, origin=asked.origin)
                 with (
                     request.preload() as preloaded,

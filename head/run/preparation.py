@@ -122,7 +122,7 @@ def resumed(
             left.give_up()
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
-            settings = {"settings": resolved.pop("settings")}
+            settings = {"settings": resolved.pop("settings"), "deadline": request.deadline}
             # A head names all settings of the run whenever it has it go on: others are meant anew.
             before, now = folder.config.get("settings", {}), settings["settings"]
             others = [name for name in now if now[name] != before.get(name)]
@@ -180,12 +180,14 @@ def _node_of(folder: RunFolder, registration: Registration) -> Iterator[RunMemor
         raise
 
 
-def stored_request(folder: RunFolder, settings: dict[str, Any], quiet: bool) -> Request:
-    """The request that the run began with, its stored settings overridden by ``settings``."""
+def stored_request(
+    folder: RunFolder, settings: dict[str, Any], quiet: bool, deadline: float | None = None
+) -> Request:
+    """The request that the run began with, overridden by these ``settings`` and ``deadline``."""
     stored = msgspec.convert(folder.config, RunConfig)
     return Request(
         stored.workload, stored.settings | settings, stored.seed, folder.path, stored.inline,
-        quiet, Path(stored.folder), stored.deadline,
+        quiet, Path(stored.folder), stored.deadline if deadline is None else deadline,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from artos.runs.run_config import DEADLINE
 from artos.runtime.preload import Preloaded
 from artos.specs.reference import Reference
 from triggers.algorithms import BUILT_IN
@@ -24,7 +25,7 @@ class Request:
     inline: bool = False
     quiet: bool = False
     folder: Path = field(default_factory=Path.cwd)
-    deadline: float = 300.0
+    deadline: float = DEADLINE
     """Seconds that a member may take to carry out one invocation."""
     origin: dict[str, Any] = field(default_factory=dict)
     """Where the request was made (``provenance.origin``), if not in this process."""

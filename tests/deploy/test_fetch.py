@@ -104,9 +104,13 @@ def test_of_a_file_that_grew_only_the_rest_comes(there: Any, tmp_path: Path) -> 
 def test_a_file_that_was_cut_and_grew_again_comes_anew(there: Any, tmp_path: Path) -> None:
     """As when a run goes on from a checkpoint: rows after it are gone, and others follow."""
     fetch(there, "r1", tmp_path / "copy")
-    (there.folder / "progress.csv").write_text("steps\n" + "1\n" * 9_000 + "7\n" * 2_000)
-    fetch(there, "r1", tmp_path / "copy")
-    assert content(tmp_path / "copy") == content(there.folder)
+    with (tmp_path / "copy" / "progress.csv").open() as read_on:
+        (there.folder / "progress.csv").write_text("steps\n" + "1\n" * 9_000 + "7\n" * 2_000)
+        fetch(there, "r1", tmp_path / "copy")
+        assert content(tmp_path / "copy") == content(there.folder)
+        # Whoever reads on must see that it is another file.
+        inode = (tmp_path / "copy" / "progress.csv").stat().st_ino
+        assert inode != os.fstat(read_on.fileno()).st_ino
 
 
 def test_a_copy_that_was_broken_off_goes_on(there: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from workers.actors.usage import Accounts
 from workers.checkpoint.checkpointer import Checkpointer, Progress
 from workers.checkpoint.criu.driver import Criu, NoCriu, criu_here
 from workers.checkpoint.images import ImageStore
+from workers.checkpoint.tiers import Tier as Can
 from workers.checkpoint.tiers import probe
 from workers.host import pinning
 from workers.host.cpus import host_slots
@@ -36,6 +38,7 @@ from workers.host.leased_slots import leased_slots
 from workers.host.shared_slots import MOST_SHARES, SharedSlots
 from workers.host.slots import Slot, Slots, SlotTable
 
+_log = logging.getLogger(__name__)
 _ORDER = ("auto", "clone", "fork", "cold")
 _UNREADY = 4
 """Actors for each CPU that are set up at once."""
@@ -78,6 +81,8 @@ def build(
     def prefix(slot: Slot | None, *, any_cpu: bool = False) -> Sequence[str]:
         return pinning.numactl_prefix(slot, any_cpu=any_cpu) if pin and slot is not None else ()
 
+    for text in shortfalls(node.plan, len(cpu_slots)):
+        _log.warning("%s", text)
     criu, accounts = criu_here(clock), Accounts(clock)
     folder = image_folder(Path(node.site.folder), elastic.images, home)
     store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
@@ -104,6 +109,23 @@ def build(
 def _most_at_once(plan: Plan, cpus: int) -> int:
     """How many actors may run at once here: those that wait for answers leave a CPU to others."""
     return min(plan.actors, MOST_SHARES * cpus) if plan.shares_slots else cpus
+
+
+def shortfalls(plan: Plan, cpus: int) -> list[str]:
+    """What the plan asks for and is done in another way here, where ``cpus`` may be used."""
+    elastic, can = plan.elastic, probe()
+    found = []
+    if elastic.park == "checkpoint" and not can["checkpoint"].available:
+        found.append(f"park=checkpoint: actors are frozen instead: {_lacking(can['checkpoint'])}")
+    if elastic.start == "clone" and not can["clone"].available:
+        found.append(f"start=clone: actors are forked instead: {_lacking(can['clone'])}")
+    if elastic.slots > (most := _most_at_once(plan, cpus)):
+        found.append(f"slots={elastic.slots}: {most} actors take turns on the {cpus} CPUs here")
+    return found
+
+
+def _lacking(tier: Can) -> str:
+    return f"{tier.reason} ({tier.fix})" if tier.fix else tier.reason
 
 
 def faults(plan: Plan) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from helpers import ROOT
 
 import artos
-from artos.errors import Refused
+from artos.errors import DeadlineExceeded, Refused
 from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
 from deploy.cli.__main__ import main
@@ -89,6 +90,52 @@ def test_runs_that_are_done_are_not_repeated(begun: Any, tmp_path: Path) -> None
     assert len(found.runs) == 6
 
 
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (lambda folder: artos.sweep("dqn", seeds=3, folder=folder, gamma=0.9), "workload was ppo"),
+        (lambda folder: swept(folder, env="Acrobot-v1"), "env was not given"),
+    ],
+)
+def test_runs_of_another_sweep_are_not_taken_for_its_own(
+    second: Callable[[Path], Any], told: str, begun: Any, tmp_path: Path
+) -> None:
+    swept(tmp_path / "s")
+    begun.clear()
+    with pytest.raises(Refused, match=f"of another sweep .*{told}"):
+        second(tmp_path / "s")
+    assert begun == []
+    swept(tmp_path / "s", deadline=600.0)  # which changes no result
+
+
+def test_a_sweep_of_changed_code_is_another_one(
+    begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text("workload = None\n")
+
+    def again() -> sweeping.Sweep:
+        common: Any = {"lr": 0.001}
+        return sweeping.sweep_named(
+            "mine.py:workload", {}, 1, 1, Path("s"), None, lambda said: None, common
+        )
+
+    again()
+    again()
+    assert len(begun) == 1
+    Path("mine.py").write_text("workload = 1\n")
+    with pytest.raises(Refused, match=r"of another sweep \(mine\.py was sha256"):
+        again()
+
+
+def test_a_folder_of_other_runs_is_left_alone(begun: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "runs" / "first" / "config.json").touch()
+    with pytest.raises(Refused, match="it has other runs"):
+        swept(tmp_path / "runs")
+    assert begun == []
+
+
 def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
     for wrong in ({"seeds": 0}, {"grid": {"lr": []}}):
         with pytest.raises(Refused):
@@ -109,6 +156,38 @@ def test_of_a_sweep_that_is_refused_nothing_is_left(
     with pytest.raises(Refused, match=r"--folder .*: Not a directory"):
         swept(tmp_path / "file" / "s")
     assert not (tmp_path / "s").exists()
+    (tmp_path / "s").mkdir()
+    for _ in range(2):
+        with pytest.raises(Refused, match="unknown setting"):
+            swept(tmp_path / "s")
+    assert [*(tmp_path / "s").iterdir()] == []
+
+
+class Far:
+    """A cluster whose runs are done at once, and whose files cannot be copied."""
+
+    def submit(self, workload: str, *, run_dir: str, **settings: Any) -> str:
+        return run_dir
+
+    def over(self, run: str) -> bool:
+        return True
+
+    def wait(self, run: str) -> Result:
+        return Result(Path("/there"), {"outcome": "done", "mean_return_100": 7.0, "steps": 9})
+
+    def get(self, run: str, place: Path) -> None:
+        raise DeadlineExceeded("the head", 15.0)
+
+
+def test_a_run_whose_files_cannot_be_copied_ends_no_other(tmp_path: Path) -> None:
+    found = swept(tmp_path / "s", cluster=Far())
+    assert [run.mean_return_100 for run in found.runs] == [7.0] * 6
+    assert all("not copied, artos get s-lr-" in run.why for run in found.runs)
+
+
+def test_at_once_is_refused_with_a_head(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "ppo", "--at-once", "2", "--head", "tcp://127.0.0.1:1"]) == 2
+    assert "the cluster's queue decides" in capsys.readouterr().err
 
 
 @pytest.mark.processes

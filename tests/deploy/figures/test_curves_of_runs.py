@@ -182,7 +182,9 @@ def test_the_commands_write_files_and_say_which(
     monkeypatch.chdir(tmp_path)
     for seed in (1, 2):
         made(tmp_path / "runs", f"run-{seed}", seed)
-    assert main(["plot", "run-1", "run-2", "run-1", "--by", "seed", "--json"]) == 0
+    (tmp_path / "runs" / "sweep.csv").touch()
+    here = ["runs/run-1", "runs/run-2", "runs/sweep.csv", "run-1"]  # runs/* of a sweep's folder
+    assert main(["plot", *here, "--by", "seed", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert len(told["figures"]) == 5
     names = {each["name"] for each in told["figures"]}

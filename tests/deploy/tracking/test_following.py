@@ -12,6 +12,7 @@ import pytest
 from artos.errors import Refused
 from artos.protocol.usage import Usage
 from artos.protocol.views import Status
+from deploy.client.copied import remember
 from deploy.tracking.following import Following
 from deploy.tracking.trackers import require
 from head.records.episodes import Ended
@@ -179,6 +180,24 @@ def test_it_follows_until_the_run_is_over(path: Path) -> None:
 
         run.follow(wait)
     assert (told.steps, left) == ([100, 200], [])
+
+
+def test_a_copy_is_followed_until_the_run_that_it_is_of_is_over(path: Path) -> None:
+    with running(path) as (_, log):
+        log.write(at(100))
+        rows = (path / "progress.csv").read_bytes()
+        log.write(at(200, 2))
+        all_rows = (path / "progress.csv").read_bytes()
+    (path / "progress.csv").write_bytes(rows)
+    remember(path, "running")
+
+    def wait() -> None:
+        (path / "progress.csv").write_bytes(all_rows)
+        remember(path, "done")
+
+    run, told = following(path)
+    run.follow(wait)
+    assert told.steps == [100, 200]
 
 
 def finished(path: Path, outcome: str = "done") -> None:

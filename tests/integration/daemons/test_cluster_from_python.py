@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,11 @@ def test_a_run_is_submitted_changed_stopped_continued_and_copied(
     cluster.start_worker("w1")
     cluster.alive("w1")
     with artos.Cluster(cluster.endpoint, cluster.keys) as there:
-        run = there.submit("ppo", env="CartPole-v1", actors=2, total_steps=5_000_000)
+        with pytest.raises(artos.Refused, match="track: only of runs on this machine"):
+            there.submit("ppo", env="CartPole-v1", track="wandb")
+        run = there.submit(
+            "ppo", env="CartPole-v1", actors=2, total_steps=5_000_000, deadline=200.0
+        )
         cluster.until_under_way(run)
         assert there.scale(run, 1) == 1
         assert there.set(run, {"learner.lr": 1e-4}) == {"learner.lr": 1e-4}
@@ -36,7 +41,7 @@ def test_a_run_is_submitted_changed_stopped_continued_and_copied(
         assert stopped.outcome == "interrupted"
 
         told: list[artos.Status] = []
-        assert there.resume(run, total_steps=stopped.steps + 20_000) == run
+        assert there.resume(run, deadline=250.0, total_steps=stopped.steps + 20_000) == run
         ended = there.wait(run, on_progress=told.append)
         assert ended.outcome == "done"
         assert ended.steps >= stopped.steps + 20_000
@@ -44,6 +49,7 @@ def test_a_run_is_submitted_changed_stopped_continued_and_copied(
         assert told[-1].steps > stopped.steps
 
         mine = there.get(run, tmp_path / "mine")
+        assert json.loads((mine.folder / "config.json").read_text())["deadline"] == 250.0
         assert (mine.folder, mine.steps) == (tmp_path / "mine", ended.steps)
         assert mine.load().steps == ended.steps
         with pytest.raises(artos.Refused, match="nope"):
