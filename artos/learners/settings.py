@@ -24,6 +24,7 @@ from typing import (
 
 import msgspec
 
+from artos.errors import Refused
 from artos.learners import ranges
 from artos.learners.compiler import Switch
 from artos.specs.actor_count import ActorsSetting
@@ -57,13 +58,15 @@ def learner(words: str, **more: Any) -> msgspec.Meta:
     infinity stands for no bound. A setting that is ``OPEN`` until the environment is known becomes
     what is ``usual``, but that of ``images`` where an observation has more than one axis, and else
     that of ``continuous`` where actions are continuous. A text there says what is computed instead.
+    One that is ``of="NAME"`` or ``of="NAME=VALUE"`` is of use only where that setting is true or
+    given, or has that value, and with ``"not NAME"`` where it is not.
     """
     return _meta("learner", words, more)
 
 
 def _meta(reader: str, words: str, more: dict[str, Any]) -> msgspec.Meta:
     choices = {name: more.pop(name) for name in _CHOICES if name in more}
-    unbounded = more.pop("unbounded", False)
+    unbounded, of = more.pop("unbounded", False), more.pop("of", "")
     if choices:
         marks = ("", " *", " on images")
         each = (
@@ -72,7 +75,9 @@ def _meta(reader: str, words: str, more: dict[str, Any]) -> msgspec.Meta:
             if name in choices
         )
         words = f"{words}; none: {', '.join(each)}"
-    extra = {"reader": reader, "choices": choices, "unbounded": unbounded}
+    if of:
+        words = f"{words} ({of})"
+    extra = {"reader": reader, "choices": choices, "unbounded": unbounded, "of": of}
     return msgspec.Meta(description=words, extra=extra, **more)
 
 
@@ -84,6 +89,7 @@ class Declared(NamedTuple):
     reader: Literal["learner", "table"]
     choices: Mapping[str, Any]
     unbounded: bool
+    of: str
 
 
 @functools.cache
@@ -107,7 +113,10 @@ def builder(settings: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P
     def decorated(build: Callable[[S], T]) -> Callable[P, T]:
         @functools.wraps(build)
         def built(*given: P.args, **named: P.kwargs) -> T:
-            return build(settings(*given, **named))
+            chosen = settings(*given, **named)
+            if found := [*_of_no_use(chosen)]:
+                raise Refused(found)
+            return build(chosen)
 
         ours: Any = built
         hints = {name: Annotated[each.kind, each.meta] for name, each in declared(kind).items()}
@@ -116,6 +125,22 @@ def builder(settings: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P
         return built
 
     return decorated
+
+
+def _of_no_use(settings: msgspec.Struct) -> Iterator[str]:
+    """Which settings are not as they are by default, and what is of use only beside others."""
+    for name, each in declared(type(settings)).items():
+        value = getattr(settings, name)
+        if not each.of or value == inspect.signature(type(settings)).parameters[name].default:
+            continue
+        other, _, wanted = each.of.removeprefix("not ").partition("=")
+        given = getattr(settings, other)
+        if each.of.startswith("not "):
+            if given:
+                yield f"{name}={shown(value)} is of no use with {other}: leave one of them out"
+        elif shown(given) != wanted if wanted else not given:
+            how = wanted or ("true" if given is False else "...")
+            yield f"{name}={shown(value)} is of no use here: add {other}={how}, or leave it out"
 
 
 # -- what a struct of settings is asked ------------------------------------------------------------
@@ -175,6 +200,7 @@ def out_of_range(settings: msgspec.Struct) -> Iterator[str]:
 
 # -- types that several algorithms have with different defaults ------------------------------------
 
+_CENTRAL, _PRIORITISED = "inference=central", "replay=prioritised"
 Env = Annotated[str, table("a Gymnasium id, or your own module:factory")]
 Actors = Annotated[ActorsSetting, table("how many processes sample, and when that changes")]
 TotalSteps = Annotated[int, table("environment steps in all")]
@@ -191,11 +217,17 @@ Inference = Annotated[
     table("who evaluates the policy: each actor by itself, or one server for all"),
 ]
 Splits = Annotated[
-    int, table("parts of an actor's environments, one of which steps while others are answered")
+    int,
+    table(
+        "parts of an actor's environments, one of which steps while others are answered",
+        of=_CENTRAL,
+    ),
 ]
-AnswerBatch = Annotated[int, table("requests that a server answers together, if so many come")]
-AnswerDevice = Annotated[str, table("where a server computes: cpu, cuda:N or pool")]
-AnswerWait = Annotated[float, table("seconds that a server waits for so many")]
+AnswerBatch = Annotated[
+    int, table("requests that a server answers together, if so many come", of=_CENTRAL)
+]
+AnswerDevice = Annotated[str, table("where a server computes: cpu, cuda:N or pool", of=_CENTRAL)]
+AnswerWait = Annotated[float, table("seconds that a server waits for so many", of=_CENTRAL)]
 Hidden = Annotated[tuple[int, ...], table("units of the hidden layers")]
 Lambda = Annotated[float, learner("lambda of GAE or V-trace; 1: n-step returns", ge=0, le=1)]
 EntropyBonus = Annotated[float, learner("weight of the entropy bonus", ge=0)]
@@ -204,6 +236,8 @@ Threads = Annotated[int, learner("threads of the learner; 0: one, or all free fo
 Replay = Literal["uniform", "prioritised"]
 ReplaySize = Annotated[int, table("transitions that are kept")]
 BatchSize = Annotated[int, table("transitions in an update")]
+Alpha = Annotated[float, table("how far priorities count, 0 to 1", of=_PRIORITISED)]
+Beta = Annotated[float, table("how far weights make up for that, 0 to 1", of=_PRIORITISED)]
 NStep = Annotated[int, table("rewards summed before bootstrapping")]
 TargetShare = Annotated[float, learner("share of the way that targets go at once", gt=0, le=1)]
 Compiled = Annotated[Switch, learner("compile the update; worth it on GPUs")]
@@ -252,7 +286,7 @@ class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
     answer_device: AnswerDevice = "cpu"
     hidden: Hidden = (64, 64)
     recurrent: Annotated[bool, table("give the policy a memory of its episode (a GRU)")] = False
-    memory: Annotated[int, table("units of that memory")] = 64
+    memory: Annotated[int, table("units of that memory", of="recurrent")] = 64
     normalize: Annotated[bool, table("scale observations and rewards by running statistics")] = (
         False
     )
@@ -318,7 +352,7 @@ class ReplaySettings(ReplayStart, kw_only=True, frozen=True):
     normalize: Annotated[bool, table("scale observations by running statistics")] = False
     replay: Annotated[Replay, table("how transitions are drawn")] = "uniform"
     replay_size: ReplaySize = 100_000
-    alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.6
+    alpha: Alpha = 0.6
     batch: BatchSize = 64
     after: Annotated[int, table("transitions before the first update")] = 1_000
     n_step: NStep = 3

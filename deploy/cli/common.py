@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from artos.errors import Refused
+from artos.errors import DeadlineExceeded, NoHead, Refused
 from artos.runs.run_config import DEADLINE
+from artos.system.logging_setup import to_stderr
 from deploy.cli.parser import Parser, whole
 
 BEHIND = 10
 """How much nicer who looks at a run is than the run."""
-_LOOK = 2.0
+_LOOK, _AWAY = 2.0, 300.0
+"""Seconds between two looks at a run, and how long its head may be away meanwhile."""
 
 
 def add_json(parser: Parser) -> None:
@@ -72,10 +74,31 @@ def folder_of_run(options: argparse.Namespace, what: str = "checkpoint") -> Path
     return folder_of(local(options.run, what), options.runs, elsewhere)
 
 
-def renew(options: argparse.Namespace) -> None:
-    """Wait a little, and copy what is new of the run, if it is one of a head."""
-    time.sleep(_LOOK)
-    folder_of_run(options, "all")
+def renewing(options: argparse.Namespace, folder: Path) -> Callable[[], None]:
+    """What whoever follows a run calls where nothing is new: waits, and copies what is on a head.
+
+    Raises:
+        NoHead, DeadlineExceeded: the head has been away for minutes.
+    """
+    from deploy.client.copied import live_state  # noqa: PLC0415
+
+    name, at, _ = options.run.partition("@")
+    if live_state(folder) and not at:
+        to_stderr(f"artos: {folder} is a copy: `artos get {name} --follow` brings what comes")
+    heard = time.monotonic()
+
+    def renew() -> None:
+        nonlocal heard
+        time.sleep(_LOOK)
+        try:
+            folder_of_run(options, "all")
+        except (NoHead, DeadlineExceeded):
+            if time.monotonic() - heard > _AWAY:
+                raise
+        else:
+            heard = time.monotonic()
+
+    return renew
 
 
 def add_env_args(parser: Parser) -> None:

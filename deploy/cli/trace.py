@@ -18,7 +18,7 @@ from deploy.cli.common import (
     add_json,
     folder_of_run,
     print_json,
-    renew,
+    renewing,
     writing,
 )
 from deploy.cli.parser import Parser
@@ -62,7 +62,7 @@ def trace(options: argparse.Namespace) -> int:
     if options.otlp:
         if options.follow:
             os.nice(BEHIND)  # the run goes first
-        wait = (lambda: renew(options)) if options.follow else None
+        wait = renewing(options, folder) if options.follow else None
         found = sent = send(folder, options.since, options.until, wait)
         words = f"{sent.endpoint} has {sent.spans:,} spans of {name}, in {sent.traces:,} traces"
     else:

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 
 from artos.runs.exit_status import ExitStatus
 from artos.system.printable import printable
-from deploy.cli.common import BEHIND, add_finished, add_json, folder_of_run, print_json, renew
+from deploy.cli.common import BEHIND, add_finished, add_json, folder_of_run, print_json, renewing
 from deploy.cli.parser import Parser
 from deploy.tracking.trackers import NAMES
 
@@ -49,7 +49,7 @@ def track(options: argparse.Namespace) -> int:
         before = run.sent.rows
         if options.follow:
             os.nice(BEHIND)  # the run goes first
-            run.follow(lambda: renew(options))
+            run.follow(renewing(options, folder))
         else:
             while run.forward():
                 pass

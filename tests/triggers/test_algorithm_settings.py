@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,6 +13,7 @@ import pytest
 from inline_runs import registered
 
 import artos
+from artos.errors import Refused
 from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
 from artos.specs.settings import settings_of
 from triggers.algorithms import BUILT_IN
@@ -91,3 +93,29 @@ def test_rewards_are_scaled_with_observations_unless_said_otherwise() -> None:
     asked = [kind(), kind(normalize=True), kind(normalize=True, normalize_rewards=False)]
     assert [each.scales_rewards for each in asked] == [False, True, False]
     assert artos.A2C(normalize_rewards=True).settings.scales_rewards
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "told"),
+    [
+        ("ppo", {"memory": 32}, "memory=32 is of no use here: add recurrent=true, or leave it out"),
+        ("ppo", {"splits": 2}, "splits=2 is of no use here: add inference=central"),
+        ("dqn", {"alpha": 0.5}, "alpha=0.5 is of no use here: add replay=prioritised"),
+        ("r2d2", {"replay": "uniform", "beta": 0.5}, "beta=0.5 is of no use here"),
+        ("grpo", {"rank": 4}, "rank=4 is of no use here: add model=..., or leave it out"),
+        ("grpo", {"model": "a.gguf", "width": 32}, "width=32 is of no use with model: leave one"),
+    ],
+)
+def test_settings_that_would_do_nothing_are_refused(
+    name: str, settings: dict[str, Any], told: str
+) -> None:
+    build = importlib.import_module(f"triggers.algorithms.{name}").workload
+    with pytest.raises(Refused, match=re.escape(told)):
+        build(**settings)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_what_a_setting_is_of_is_one_of_the_same_algorithm(name: str) -> None:
+    there = declared(settings_type(name))
+    for each in filter(None, (each.of for each in there.values())):
+        assert each.removeprefix("not ").partition("=")[0] in there

@@ -26,8 +26,6 @@ from artos.policies.recurrent import RecurrentActorCritic
 from artos.specs.actor_count import ActorsSetting, actors_of
 
 C = TypeVar("C", bound=ClippedSettings)
-_OF_CENTRAL = {"splits": 1, "answer_batch": 1, "answer_wait": 0.0, "answer_device": "cpu"}
-_NOT_CENTRAL = "{} is of servers that answer actors: set inference=central, or leave it out"
 _PICTURES = "normalize scales numbers, but {} shows none: leave normalize out"
 _SHARED = (
     "recurrent: policy and value share the CNN of {}'s pictures, and what the value learns must "
@@ -46,9 +44,9 @@ def actor_critic(
     Where ``agents`` are separate, each is played by a policy of its own.
 
     Raises:
-        Refused: a setting of central inference without that; ``normalize``, and an observation has
-            no numbers but pictures; ``apart``, and a memory sees pictures; separate agents, and
-            central inference, or an environment that is no game.
+        Refused: ``normalize``, and an observation has no numbers but pictures; ``apart``, and a
+            memory sees pictures; separate agents, and central inference, or an environment that is
+            no game.
     """
     shared: dict[str, Any] = {
         "hidden": settings.hidden, "normalize": settings.normalize, "correlation": correlation
@@ -69,8 +67,6 @@ def actor_critic(
             settings.env, policy, settings.envs, splits=settings.splits, server=server, **given
         )
     else:
-        if idle := [name for name in _OF_CENTRAL if getattr(settings, name) != _OF_CENTRAL[name]]:
-            raise Refused([_NOT_CENTRAL.format(name) for name in idle])
         actor = RolloutActor(settings.env, policy, settings.envs, **given)
     require_numbers(actor.spec, settings.normalize)
     if apart and settings.recurrent and any(picture(part) for part in actor.spec.features):

@@ -70,10 +70,10 @@ class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
     model: Annotated[
         str | None, table("file of a language model, which learns on; none: a new transformer")
     ] = None
-    rank: Annotated[int, table("rank of what a language model learns (model)")] = 8
-    width: Annotated[int, table("width of the new transformer")] = 96
-    layers: Annotated[int, table("blocks of the new transformer")] = 2
-    heads: Annotated[int, table("heads of each block")] = 4
+    rank: Annotated[int, table("rank of what a language model learns", of="model")] = 8
+    width: Annotated[int, table("width of the new transformer", of="not model")] = 96
+    layers: Annotated[int, table("blocks of the new transformer", of="not model")] = 2
+    heads: Annotated[int, table("heads of each block", of="not model")] = 4
     lr: Annotated[float, learner("step size")] = 1e-3
     normalize_advantages: Annotated[bool, learner("divide by the deviation in the group")] = True
     loss: Annotated[Loss, learner("how tokens of older weights count")] = "dppo"

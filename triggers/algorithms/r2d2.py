@@ -13,7 +13,17 @@ from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.patterns import Sequences
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner
-from artos.learners.settings import Actors, Hidden, Replay, ReplaySettings, builder, learner, table
+from artos.learners.settings import (
+    Actors,
+    Alpha,
+    Beta,
+    Hidden,
+    Replay,
+    ReplaySettings,
+    builder,
+    learner,
+    table,
+)
 from artos.losses.windows import rescaled, unscaled, window_returns
 from artos.policies.recurrent_values import RecurrentQNetwork
 from artos.policies.values import Epsilon
@@ -38,8 +48,8 @@ class R2D2Settings(R2D2Start, kw_only=True, frozen=True):
     length: Annotated[int, table("rows of a window that are learned from", ge=2)] = 10
     burn_in: Annotated[int, table("rows before them that warm up the memory", ge=0)] = 4
     replay: Annotated[Replay, table("how windows are drawn")] = "prioritised"
-    alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.9
-    beta: Annotated[float, table("how far weights make up for that (prioritised)")] = 0.6
+    alpha: Alpha = 0.9
+    beta: Beta = 0.6
     eta: Annotated[float, learner("largest TD error against their mean", ge=0, le=1)] = 0.9
     rescale: Annotated[bool, learner("learn large values on a smaller scale")] = True
     n_step: Annotated[int, learner("rewards summed before bootstrapping", ge=1)] = 5

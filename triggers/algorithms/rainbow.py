@@ -19,6 +19,7 @@ from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import (
     OPEN,
+    Alpha,
     Hidden,
     Replay,
     ReplaySettings,
@@ -43,9 +44,10 @@ class RainbowSettings(QSettings, kw_only=True, frozen=True):
     v_max: Annotated[float, table("the highest of them", usual=100.0, images=10.0)] = OPEN
     noise: Annotated[float, table("deviation of noisy weights at first", gt=0)] = 0.5
     replay: Annotated[Replay, table("how transitions are drawn")] = "prioritised"
-    alpha: Annotated[float, table("how far priorities count, 0 to 1 (prioritised)")] = 0.5
+    alpha: Alpha = 0.5
     beta: Annotated[
-        float, table("how far weights make up for that at first, 1 in the end (prioritised)")
+        float,
+        table("how far weights make up for that at first, 1 in the end", of="replay=prioritised"),
     ] = 0.4
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
     target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
