@@ -45,7 +45,8 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
     """At most ``most`` bytes of a log from ``offset`` on, and where the next ones begin.
 
     A negative offset counts from the end. An offset beyond the end dates from before the log was
-    emptied: then it is read from its start. A log that does not exist (yet) has no bytes.
+    emptied: then it is read from its start. A log that does not exist (yet) has no bytes. If there
+    is more than ``most``, a piece ends with a whole line, unless a line alone is longer.
     """
     try:
         with opened(log) as file:
@@ -53,6 +54,8 @@ def piece(log: Path, offset: int, most: int) -> tuple[bytes, int]:
             wanted = max(0, size + offset) if offset < 0 else offset
             start = file.seek(wanted if wanted <= size else 0)
             data = file.read(most)
+        if start + len(data) < size:
+            data = data[: data.rfind(b"\n") + 1] or data
     except (OSError, ValueError):
         return b"", max(0, offset)
     return data, start + len(data)

@@ -10,11 +10,14 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
+from artos.system.logging_setup import to_stderr
 from artos.system.printable import printable
 from deploy.cli.common import (
     add_json,
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
 _FOLLOW_SECONDS = 0.5
 _TOP_SECONDS = 1.0
-_LAST_OF_LOG = -20_000
+_LAST_OF_LOG = 20_000  # bytes
 _RUN = (
     "a run's folder on this machine, or the name of a run: on the head if a head is given, "
     "else in --runs"
@@ -90,6 +93,11 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     logs.add_argument("run", metavar="RUN", help=_RUN)
     logs.add_argument(
         "-f", "--follow", action="store_true", help="keep printing until the run is over"
+    )
+    logs.add_argument(
+        "--all",
+        action="store_true",
+        help=f"print all of it, as -f and --json do; default: the last {_LAST_OF_LOG:,} bytes",
     )
     whose = logs.add_mutually_exclusive_group()
     whose.add_argument("--actor", type=whole, metavar="N", help="the output of actor N")
@@ -283,21 +291,47 @@ def show_usage(options: argparse.Namespace) -> int:
 
 def print_logs(options: argparse.Namespace) -> int:
     """``artos logs``: the messages of a run or of one of its processes."""
-    offset = 0 if options.follow or options.json else _LAST_OF_LOG
     log = "learner" if options.learner else options.log
     log = log if options.actor is None else f"actor-{options.actor}"
     with runs_of(options, options.run) as client:
-        while True:
-            piece = client.logs(options.run, offset, log)
-            offset, more = piece["next"], options.follow and not piece["ended"]
-            if options.json:
-                print_json(piece, indent=-1 if options.follow else 1)
-            else:
+        ask = partial(client.logs, options.run, log=log)
+        pieces = _pieces(ask, follow=options.follow)
+        if options.json and options.follow:
+            for piece in pieces:
+                print_json(piece, indent=-1)
+        elif options.json:
+            found = [*pieces]
+            print_json(found[-1] | {"text": "".join(piece["text"] for piece in found)})
+        elif options.follow or options.all:
+            for piece in pieces:
                 print(printable(piece["text"]), end="", flush=True)
-            if not more:
-                return ExitStatus.DONE
-            if not piece["text"]:
-                time.sleep(_FOLLOW_SECONDS)
+        else:
+            text, before = last_lines(ask(-_LAST_OF_LOG))
+            if before:
+                to_stderr(f"artos: {before:,} bytes before this: --all prints them, too")
+            print(printable(text), end="")
+    return ExitStatus.DONE
+
+
+def last_lines(piece: Mapping[str, Any]) -> tuple[str, int]:
+    """The whole lines of a log's last piece, and how many bytes of the log are before them."""
+    text = piece["text"]
+    if piece["next"] > _LAST_OF_LOG:
+        text = text.partition("\n")[2] or text
+    return text, piece["next"] - len(text.encode())
+
+
+def _pieces(ask: Callable[[int], dict[str, Any]], *, follow: bool) -> Iterator[dict[str, Any]]:
+    """A log from its beginning to where it ends now; ``follow``: until the run is over."""
+    end = 0 if follow else ask(-1)["next"]
+    offset, more = 0, True
+    while more:
+        piece = ask(offset)
+        yield piece
+        offset, text = piece["next"], piece["text"]
+        more = not piece["ended"] if follow else bool(text) and offset < end
+        if more and not text:
+            time.sleep(_FOLLOW_SECONDS)
 
 
 def stop_run(options: argparse.Namespace) -> int:
@@ -327,7 +361,6 @@ def undrain_node(options: argparse.Namespace) -> int:
 
 def get_run(options: argparse.Namespace) -> int:
     """``artos get``: copy a run's files from the head."""
-    from artos.system.logging_setup import to_stderr  # noqa: PLC0415
     from deploy.client.fetch import Fetched, fetch, follow  # noqa: PLC0415
 
     def text(fetched: Fetched) -> str:

@@ -124,7 +124,7 @@ def log(folder: Path, name: str, offset: int, state: str) -> dict[str, Any]:
         there = ", ".join(sorted(files))
         raise Refused([f"run {folder.name} has no log {name!r}; there are: {there}"])
     data, end = piece(file, offset, MOST_OF_A_LOG)
-    ended = state in OVER and len(data) < MOST_OF_A_LOG
+    ended = state in OVER and not piece(file, end, 1)[0]
     return {"text": data.decode(errors="replace"), "next": end, "state": state, "ended": ended}
 
 

@@ -167,6 +167,37 @@ def test_there_is_no_such_run(
         what(LocalRuns(runs), "pp-1")
 
 
+def test_a_long_log_is_shown_from_a_line_on_and_printed_whole_if_asked(
+    start: Start, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"line {number} is öffentlich\n" for number in range(10_000)]
+    whole = "".join(lines)
+    (start("a", outcome="done").logs / "run.log").write_text(whole)
+    assert main(["logs", "a"]) == 0
+    end, told = capsys.readouterr()
+    before = whole.removesuffix(end)
+    assert 19_900 < len(end.encode()) <= 20_000
+    assert end.startswith("line ")
+    assert before.endswith("\n")
+    assert told == f"artos: {len(before.encode()):,} bytes before this: --all prints them, too\n"
+    for flag in ("--all", "-f"):
+        assert main(["logs", "a", flag]) == 0
+        assert capsys.readouterr() == (whole, "")
+    assert main(["logs", "a", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {"text": whole, "next": len(whole.encode()), "state": "done", "ended": True}
+
+
+def test_a_log_of_one_long_line_is_shown(
+    start: Start, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (start("a", outcome="done").logs / "run.log").write_text(29_999 * "x" + "\n")
+    assert main(["logs", "a"]) == 0
+    said = capsys.readouterr()
+    assert said.out == 19_999 * "x" + "\n"
+    assert said.err.startswith("artos: 10,000 bytes before this")
+
+
 def test_logs_are_read_on_from_where_they_ended(start: Start, runs: Path) -> None:
     folder = start("a", outcome="done")
     here = LocalRuns(runs)

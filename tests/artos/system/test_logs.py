@@ -61,6 +61,8 @@ def test_a_log_is_read_in_pieces(tmp_path: Path) -> None:
     assert piece(log, 10, 100) == (b"", 10)
     assert piece(log, -3, 100) == (b"789", 10)
     assert piece(log, -99, 2) == (b"01", 2)
+    log.write_bytes("ä\nöö\n".encode())
+    assert [piece(log, 0, 5), piece(log, 3, 3)] == [(b"\xc3\xa4\n", 3), (b"\xc3\xb6\xc3", 6)]
     log.write_bytes(b"new")  # it was emptied since
     assert piece(log, 10, 100) == (b"new", 3)
 
