@@ -58,7 +58,8 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     submit.add_argument(
         "--placement", choices=("spread", "pack"),
-        help="its actors over all nodes, or over as few as have room; default: spread",
+        help="each actor on the least loaded node, or one node filled before the next; default: "
+        "spread",
     )  # fmt: skip
     submit.add_argument(
         "--where",
@@ -110,10 +111,10 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     stop.add_argument("run", metavar="RUN", help=_RUN)
     _towards_runs(stop, stop_run)
     drain = commands.add_parser("drain", help="move the actors of a node to other nodes")
-    drain.add_argument("node", metavar="NODE")
+    drain.add_argument("node", metavar="NODE", help="its name, as in artos status")
     _towards_head(drain, drain_node)
     undrain = commands.add_parser("undrain", help="place actors on a drained node again")
-    undrain.add_argument("node", metavar="NODE")
+    undrain.add_argument("node", metavar="NODE", help="its name, as in artos status")
     _towards_head(undrain, undrain_node)
     top = commands.add_parser("top", help="show nodes and runs live")
     top.set_defaults(run="")
@@ -121,7 +122,12 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     get = commands.add_parser("get", help="copy a run's files, or what is new of them, from a head")
     get.add_argument("run", metavar="RUN", help="the name of a run on the head")
     get.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="default: RUN, here")
-    get.add_argument("--what", default="all", choices=("all", "checkpoint", "curve"))
+    get.add_argument(
+        "--what",
+        default="all",
+        choices=("all", "checkpoint", "curve"),
+        help="all files, only what was learned, or only what curves are drawn from; default: all",
+    )
     get.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
     _towards_head(get, get_run)
     _add_changes(commands)

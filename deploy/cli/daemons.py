@@ -57,7 +57,14 @@ def add_worker(parser: Parser) -> None:
         help="tcp://IP:PORT, or file:PATH if it publishes its address; default: $ARTOS_HEAD",
     )
     keys = os.environ.get("ARTOS_KEYS")
-    parser.add_argument("--keys", type=Path, metavar="DIR", default=Path(keys) if keys else None)
+    parser.add_argument(
+        "--keys",
+        type=Path,
+        metavar="DIR",
+        default=Path(keys) if keys else None,
+        help="with head.key and nodes/NAME.key_secret or nodes/any.key_secret, as `artos keys DIR` "
+        "made them; default: $ARTOS_KEYS",
+    )
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
     parser.add_argument(

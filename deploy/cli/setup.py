@@ -22,8 +22,17 @@ artos setup worker tcp://IP:PORT KEYS [FLAGS...]   a systemd service: a worker, 
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos setup``."""
     parser.epilog, parser.formatter_class = _HELP, argparse.RawDescriptionHelpFormatter
-    parser.add_argument("what", choices=("criu", "head", "worker"))
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...")
+    parser.add_argument(
+        "what",
+        choices=("criu", "head", "worker"),
+        help="criu: what checkpointing needs; head, worker: a service of this machine, as root",
+    )
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="of a head or a worker: address, keys, and flags of artos head or artos worker",
+    )
     parser.set_defaults(command=set_up)
 
 

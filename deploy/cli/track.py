@@ -29,7 +29,9 @@ def add_track(parser: Parser) -> None:
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos track``."""
     add_finished(parser)
-    parser.add_argument("--to", required=True, choices=NAMES, metavar="|".join(NAMES))
+    parser.add_argument(
+        "--to", required=True, choices=NAMES, metavar="|".join(NAMES), help="where it is sent"
+    )
     parser.add_argument("--project", default="artos", metavar="NAME", help="default: artos")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
     parser.add_argument("--weights", action="store_true", help="send its weights, too, in the end")

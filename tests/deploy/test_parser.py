@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from artos.specs.counts import count
 from artos.version import VERSION
 from deploy.cli.__main__ import main
 from deploy.cli.completion import SHELLS
+from deploy.cli.parser import Parser
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str, str]:
@@ -46,6 +49,24 @@ def test_what_nothing_is_called(words: str, told: str, capsys: pytest.CaptureFix
     status, out, err = said(capsys, *words.split())
     assert (status, out) == (2, "")
     assert told in err
+
+
+def test_every_argument_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = []
+
+    def look(_: Parser, commands: Mapping[str, Parser], words: Sequence[str]) -> argparse.Namespace:
+        lacking.extend(
+            f"{name} {action.dest}"
+            for name, command in commands.items()
+            for action in command.arguments
+            if not action.help
+        )
+        sys.exit()
+
+    monkeypatch.setattr("deploy.cli.__main__.parse", look)
+    with pytest.raises(SystemExit):
+        main(["list"])
+    assert set(lacking) <= {"sweep folder"}
 
 
 def test_what_follows_two_dashes_is_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
