@@ -64,7 +64,7 @@ def allow(
 _TRUST = "look at it, then add --trust (in Python: trust=True)"
 _STRANGE = (
     "as its config.json says, which bears no seal of this account: another one has written it, or "
-    f"an ARTOS before 0.3, or this account has no place for its key ({{}}): {_TRUST}"
+    f"an earlier ARTOS, or this account has no place for its key ({{}}): {_TRUST}"
 )
 _OUTSIDE: Mapping[str, tuple[Any, ...]] = {
     "images": ("disk", "tmpfs"),

@@ -115,7 +115,11 @@ def bring_up(options: argparse.Namespace) -> int:
         engine = kind(wanted)
         plan = engine.plan()
         if options.dry_run:
-            _write(Path(options.dry_run), {**plan, **engine.beside()})
+            files = _write(Path(options.dry_run), {**plan, **engine.beside()})
+            if options.json:
+                print_json({"files": files})
+            else:
+                print("\n".join(files))
         elif options.json:
             print_json(plan)
         else:
@@ -153,14 +157,15 @@ def take_down(options: argparse.Namespace) -> int:
     return ExitStatus.DONE
 
 
-def _write(folder: Path, plan: Mapping[str, str]) -> None:
+def _write(folder: Path, plan: Mapping[str, str]) -> list[str]:
+    """Write files into a folder; returns their paths."""
     try:
         for name, text in plan.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
-            print(folder / name)
     except OSError as error:
         raise Refused([f"--dry-run {folder}: {error.strerror}"]) from error
+    return [str(folder / name) for name in plan]
 
 
 def _bounds(text: str) -> tuple[int, int]:

@@ -91,16 +91,17 @@ def _when() -> str:
         capture_output=True, text=True, check=True,
     ).stdout.strip()  # fmt: skip
     python = f"Python {platform.python_version()}, {platform.machine()}"
-    return f"Last run {datetime.date.today()}, commit {commit}, {python}.\n"
+    when = f"{datetime.date.today()}, commit {commit}, {python}"
+    return f"Last run {when}. Modules have the names of that commit.\n"
 
 
 def _table(mutants: Sequence[Mutant], reasons: dict[Mutant, str]) -> list[str]:
-    by_path: dict[str, list[Mutant]] = defaultdict(list)
+    by_module: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
-        by_path[mutant.path].append(mutant)
+        by_module[mutant.path.removesuffix(".py").replace("/", ".")].append(mutant)
     names = ("module", "mutants", "killed", "timeout", "survived", "accepted", "not run", "score")
     lines = [f"| {' | '.join(names)} |", "|---|" + "---:|" * (len(names) - 1)]
-    lines += [_line(f"`{path}`", found, reasons) for path, found in sorted(by_path.items())]
+    lines += [_line(f"`{name}`", found, reasons) for name, found in sorted(by_module.items())]
     return [*lines, _line("**all**", mutants, reasons)]
 
 

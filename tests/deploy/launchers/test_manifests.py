@@ -110,7 +110,10 @@ def test_manifests_are_written_into_files(
     assert {path.name for path in (tmp_path / "lab").iterdir()} == {
         "keys.yaml", "access.yaml", "head.yaml", "workers.yaml", "kustomization.yaml", "images",
     }  # fmt: skip
-    capsys.readouterr()
+    files = [str(path) for path in (tmp_path / "lab").rglob("*") if path.is_file()]
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(files)
+    assert main((*words, str(tmp_path / "lab"), "--json")) == 0
+    assert sorted(json.loads(capsys.readouterr().out)["files"]) == sorted(files)
     assert main(words) == 0
     printed = [*yaml.safe_load_all(capsys.readouterr().out)]
     assert len(printed) == len(objects(cluster()))
