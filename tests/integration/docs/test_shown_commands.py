@@ -119,6 +119,8 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
     "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
     "artos run my_algo.py:workload": SHORT,
+    "artos run my_algo.py:workload --run-dir runs/mine": SHORT,
+    "artos run ppo --total-steps 50000 --run-dir runs/first": SHORT,
     f"artos run --resume {SEED_1} --total-steps 200000": Run(
         "--total-steps 3072", after=(RUN_OF_SEED_1,)
     ),
@@ -199,7 +201,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos explain ppo --env PongNoFrameskip-v4": Run(exact=True, needs="ale_py"),
     "artos run impala --env CartPole-v1 --actors 4 --set lr=5e-4": SHORT,
     "artos run ppo --env Pendulum-v1 --set normalize=true": SHORT,
-    "artos run ppo --env my_env:make --total-steps 30000": SHORT,
+    "artos run ppo --env my_env:make --total-steps 30000 --run-dir runs/corridor": SHORT,
     "artos explain ppo": EXACT,
     "artos check CartPole --env-arg sutton_barto_reward=true": Run(),
     "artos run sac --env metaworld:Meta-World/MT1 --env-arg env_name=reach-v3": NotRun(
