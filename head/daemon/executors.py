@@ -66,6 +66,10 @@ class Executors:
             self._dismissed.discard(node)
         self._failures = {key: each for key, each in self._failures.items() if key[1] not in nodes}
 
+    def open_on(self, node: str) -> set[str]:
+        """The runs that have an executor on a node, wanted or not."""
+        return {run for run, each in self._executors.get(node, {}).items() if not each.closed}
+
     def forget_failures(self, run: str) -> None:
         """Forget the failures of a run's executors."""
         self._failures = {key: each for key, each in self._failures.items() if key[0] != run}

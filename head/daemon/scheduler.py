@@ -302,10 +302,12 @@ class Scheduler:
         for run in self.all_runs.in_order(self.all_runs.carried):
             if run.carrier in nodes:
                 self.run_ended(run.name, None, f"node {run.carrier}, which carried it: {why}")
-        for name in {run for node in nodes for run in self.actors_on(node)}:
-            run = self.runs[name]
-            moves = self._moves.setdefault(name, Moves())
-            moves.gone |= dict.fromkeys(node for node in nodes if name in self.actors_on(node))
+        active, open_on = self.all_runs.active, self.executors.open_on
+        # Actors that have a place elsewhere may not have left yet: their executor is open.
+        lost = {n: self.actors_on(n).keys() | (active & open_on(n)) for n in nodes}
+        for run in [self.runs[name] for name in {*chain.from_iterable(lost.values())}]:
+            moves = self._moves.setdefault(run.name, Moves())
+            moves.gone |= dict.fromkeys(node for node in nodes if run.name in lost[node])
             moves.why = why
             self._settle(run, {a: node for a, node in run.places.items() if node not in nodes})
         for node in nodes:
@@ -328,12 +330,20 @@ class Scheduler:
             self._relieve_others(back)
 
     def executor_ended(self, node: Node, ended: ExecutorEnded, now: float) -> None:
-        """Take in that an executor is gone; if it ended by itself it is opened again."""
+        """Take in that an executor is gone; if it ended by itself it is opened again.
+
+        A run whose actors were on the way elsewhere, or are now, hears of no other: it is told.
+        """
         self.executors.ended(node.name, ended, now)
         self._look_at(node.name)
-        if ended.why and ended.run in self.actors_on(node.name):  # maybe it had too little memory
-            moves = self._moves.setdefault(ended.run, Moves())
-            moves.why = self.executors.why_given_up(ended.run, node.name) or moves.why
+        run = self.runs.get(ended.run)
+        if not ended.why or run is None or run.up is None or run.epoch != ended.epoch:
+            return
+        why = self.executors.why_given_up(run.name, node.name)  # maybe it had too little memory
+        moves = self._moves.setdefault(run.name, Moves())
+        if why or run.name not in self.actors_on(node.name):
+            moves.gone[node.name] = None
+            moves.why = why or f"its executor on {node.name} ended: {ended.why}"
 
     def _look_at(self, node: str) -> None:
         """Have a node's orders and slots compared again."""

@@ -139,6 +139,43 @@ def test_nodes_that_were_lost_one_after_the_other_are_told_together(world: World
     assert placed.why == "w2 is lost"
 
 
+def test_a_run_is_told_that_a_node_is_gone_which_its_actors_were_leaving(world: World) -> None:
+    """They have places elsewhere already, and finish their rounds where they are."""
+    world.join("w1")
+    world.begin("r1")
+    world.join("w2", slots=4)
+    world.drain("w1")
+    assert set(world.places["r1"].values()) == {"w2"}
+    assert "r1" in world.executors["w1"]
+    world.silence("w1")
+    assert world.told[-1][1].gone == ("w1",)
+    assert why(world, "r1") == "not heard"
+
+
+def test_a_run_is_told_that_an_executor_is_gone_which_its_actors_were_leaving(world: World) -> None:
+    world.join("w1")
+    world.begin("r1")
+    world.join("w2", slots=4)
+    world.drain("w1")
+    world.executor_ended("w1", "r1")
+    assert world.told[-1][1].gone == ("w1",)
+    assert why(world, "r1") == "its executor on w1 ended: killed"
+
+
+def test_a_run_is_told_that_an_executor_is_gone_after_which_no_other_is_opened(
+    world: World,
+) -> None:
+    world.join("w1", slots=4)
+    world.begin("r1")
+    world.join("w2", slots=4)
+    for _ in range(MOST_IN_A_ROW):
+        assert world.told[-1][1].gone == (), "another one is opened, and says so itself"
+        world.executor_ended("w1", "r1")
+    assert world.told[-1][1].gone == ("w1",)
+    assert set(world.places["r1"].values()) == {"w2"}
+    assert "ended 3 times in a row" in why(world, "r1")
+
+
 def test_news_are_told_apart_by_what_they_change(world: World) -> None:
     world.begin("r1")
     run, say = world.scheduler.runs["r1"], world.scheduler.run_news
