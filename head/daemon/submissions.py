@@ -71,8 +71,8 @@ def admitted(
     """The run that ``user`` requests, to be queued; ``root`` is the head's folder of runs.
 
     Raises:
-        Refused: the folder already holds a run, there is no run to be resumed, or it has nothing
-            left to do.
+        Refused: the folder already holds a run, another run has its name, there is no run to be
+            resumed, or it has nothing left to do.
     """
     if request.resume:
         old = find(scheduler, request.resume)
@@ -92,6 +92,12 @@ def admitted(
     path = _folder(request, scheduler, root)
     if (path / "config.json").exists():
         raise Refused([f"{path} already holds a run: choose another --run-dir, or --resume it"])
+    same = scheduler.runs.get(path.name)
+    if same is not None and same.folder != str(path):
+        raise Refused(
+            [f"a run of {same.user or 'nobody'} in {same.folder} is called {path.name}, too: "
+             "choose a --run-dir with another last part, by which runs are called"]
+        )  # fmt: skip
     return Run(
         path.name, request.kept(), str(path), submit.archive, submit.placement, submit.where,
         user=user,
@@ -99,13 +105,14 @@ def admitted(
 
 
 def find(scheduler: Scheduler, name: str) -> Run:
-    """The run of that name, or in that folder.
+    """The run of that name, or in that folder, of which the last parts are enough.
 
     Raises:
         NoSuchRun: there is no such run.
     """
-    run = scheduler.runs.get(name) or scheduler.runs.get(Path(name).name)
-    if run is None:
+    parts = Path(name).parts
+    run = scheduler.runs.get(Path(name).name)
+    if run is None or Path(run.folder).parts[-len(parts) :] != parts:
         near = closest(name, list(scheduler.runs))
         raise NoSuchRun(name, f"that this head knows of{near}")
     return run

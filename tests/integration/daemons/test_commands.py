@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from artos.errors import Refused
+from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
 from artos.protocol.views import ClusterView, RunView
 from artos.runs.exit_status import ExitStatus
@@ -18,7 +18,7 @@ from deploy.client import overview
 from deploy.client.submit import Wanted, code_of, outcome_text
 from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
-from head.daemon.submissions import admitted, request_of
+from head.daemon.submissions import admitted, find, request_of
 
 NODE = {"name": "w1", "alive": True, "slots": 4, "actors": 3, "runs": {"r1": 3}, "leaves": "",
         "cpu": 0.5, "memory": 0.25, "memory_mb": 1000, "silent_seconds": 0.3}  # fmt: skip
@@ -187,7 +187,22 @@ def test_a_folder_may_be_chosen_unless_a_run_is_there(schedule: Scheduler, tmp_p
     with pytest.raises(Refused, match="already holds a run"):
         admit(schedule, tmp_path, workload="ppo", run_dir="other")
     with pytest.raises(Refused, match="mine is queued"):
-        admit(schedule, tmp_path, workload="ppo", run_dir="mine")
+        admit(schedule, tmp_path, workload="ppo", run_dir="runs/mine")
+
+
+def test_a_run_never_takes_the_name_of_another(schedule: Scheduler, tmp_path: Path) -> None:
+    """Users call a run by its name: they would stop, read or resume another one."""
+    run = admit(schedule, tmp_path, workload="ppo", run_dir="sweep1/lr3")
+    run.end("done", "")
+    with pytest.raises(Refused, match=r"a run of ann in .*/sweep1/lr3 is called lr3, too"):
+        admit(schedule, tmp_path, workload="ppo", run_dir="sweep2/lr3")
+    assert schedule.runs["lr3"] is run
+    for name in ("lr3", "lr3/", "sweep1/lr3", "./sweep1/lr3", run.folder):
+        assert find(schedule, name) is run
+    for name in ("sweep2/lr3", "/lr3", "/sweep1/lr3", f"/x{run.folder}"):
+        with pytest.raises(NoSuchRun):
+            find(schedule, name)
+    assert admit(schedule, tmp_path, workload="ppo", run_dir="sweep1/lr3") is not run
 
 
 @pytest.mark.parametrize(
