@@ -115,10 +115,10 @@ class Scheduler:
         if old is not None and not old.over:
             then = "wait until it is over, or stop it" if run.resume else "choose another --run-dir"
             raise Refused([f"run {run.name} is {old.state}: {then}"])
-        if old is not None:
-            run.epoch, run.never_began = old.epoch, old.never_began
-            run.reached, run.billed = old.reached, old.billed
+        if old is not None:  # old executors are told apart by their epochs
+            run.epoch = run.never_began = old.epoch
         if old is not None and run.resume:
+            run.never_began, run.reached, run.billed = old.never_began, old.reached, old.billed
             run.facts, run.was = old.facts, old.outcome if old.accepted else old.was
         self.all_runs.add(run)
 

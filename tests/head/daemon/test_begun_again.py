@@ -7,6 +7,7 @@ from worlds import World
 
 from artos.protocol.control import RunNews
 from artos.protocol.views import RunFacts
+from head.daemon.run import Seconds
 
 
 def could_not_begin_again(world: World, told: bool, status: int = 2) -> None:
@@ -54,3 +55,23 @@ def test_whoever_resumes_a_run_may_be_refused(world: World) -> None:
         run = world.scheduler.runs["r1"]
         assert (run.outcome, run.facts.steps) == ("refused", 1_200)
         assert run.why == "that does not fit; before that, it was done after 1,200 steps"
+
+
+def test_a_new_run_where_another_was_begins_with_nothing_of_it(world: World) -> None:
+    """Its folder was removed, say. The numbers of processes go on, as executors may be left."""
+    world.begin("r1")
+    usage = {"cpu_seconds_held": 90.0, "device_seconds_held": 10.0}
+    world.news("r1", steps=1_200, usage=usage)
+    world.ended("r1", -9)
+    world.up("r1")
+    world.ended("r1", 0)
+    world.begin("r1")
+    world.news("r1", steps=7, usage=usage)
+    run = world.scheduler.runs["r1"]
+    assert (run.epoch, run.restarts, run.reached, run.was) == (3, 0, 7, "")
+    assert run.held == Seconds(90.0, 10.0)
+    world.ended("r1", -9)
+    world.up("r1")
+    world.ended("r1", 0)
+    assert world.submit("r1", resume=True).reached == 7
+    assert (world.scheduler.runs["r1"].epoch, world.scheduler.runs["r1"].restarts) == (5, 2)
