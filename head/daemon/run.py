@@ -157,8 +157,13 @@ class Run(msgspec.Struct):
 
     @property
     def workload(self) -> str:
-        """The name under which it is charged, together with other runs of the same workload."""
+        """The name that it has in common with other runs of the same workload, for quotas."""
         return str(self.request.get("workload") or self.name)
+
+    @property
+    def charged_to(self) -> str:
+        """Whose share of slots it takes: that of all runs of this workload by the same user."""
+        return f"{self.user}/{self.workload}" if self.user else self.workload
 
     @property
     def ticket(self) -> str:
@@ -167,7 +172,7 @@ class Run(msgspec.Struct):
 
     @property
     def weight(self) -> float:
-        """The share of slots that its workload gets, relative to others."""
+        """The share of slots that its user gets for its workload, relative to others."""
         weight = self._setting("weight", 1.0)
         return weight if weight > 0 else 1.0
 

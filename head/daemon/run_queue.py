@@ -4,9 +4,9 @@ A run that begins takes one place, and its workload is charged for the slots tha
 from then on, by the rule of ``FairQueue``: higher priorities come first, then the workload that has
 held the fewest slot-seconds for its weight; every fourth turn goes to the run that has waited
 longest, if longer than ``PATIENCE``. Within a workload and priority, runs begin in the order in
-which they were submitted. Runs with the same workload name share one account, with the weight of
-the newest. A run that is held back stands in no one's way; its wait counts from when it no longer
-is. Nothing is ever ended, parked or slowed down for a run that waits.
+which they were submitted. A user's runs with the same workload name share one account, with the
+weight of the newest. A run that is held back stands in no one's way; its wait counts from when it
+no longer is. Nothing is ever ended, parked or slowed down for a run that waits.
 
 A bound follows: if no run takes longer than L seconds, and the waiting runs are of p different
 workloads and priorities, then the first run of each of these p waits at most
@@ -52,12 +52,12 @@ class QueuedRun(Protocol):
     waits_since: float
 
     @property
-    def workload(self) -> str:
+    def charged_to(self) -> str:
         """The name of its account."""
 
     @property
     def weight(self) -> float:
-        """The share of its workload."""
+        """The share of its account."""
 
     @property
     def priority(self) -> int:
@@ -112,7 +112,7 @@ class RunQueue:
         self.now = now
 
     def see(self, changed: Iterable[QueuedRun], left: Iterable[str], now: float) -> None:
-        """Take in runs that are new or over, and workloads that have ``left``: without runs now.
+        """Take in runs that are new or over, and accounts that have ``left``: without runs now.
 
         Runs that are over come first, as a new run may have the name of one.
         """
@@ -132,7 +132,7 @@ class RunQueue:
             self._met += 1
             self._known[run.name], self._numbers[run.name] = run, self._met
             account = self._queue.accounts.setdefault(
-                run.workload, Account(run.workload, run.weight, since=self.now)
+                run.charged_to, Account(run.charged_to, run.weight, since=self.now)
             )
             account.reweigh(run.weight, self.now)
             run.admitted |= run.state != QUEUED  # this head began it, or an earlier one
@@ -144,9 +144,9 @@ class RunQueue:
             if not 0 < run.waits_since <= self.now:  # new, or the machine has rebooted since
                 run.waits_since = self.now
             self._wait(run, account)
-        for workload in left:  # its account would be kept forever
-            self._queue.accounts.pop(workload, None)
-            self._unsaved.drop(Table.ACCOUNT, workload)
+        for name in left:  # the account would be kept forever
+            self._queue.accounts.pop(name, None)
+            self._unsaved.drop(Table.ACCOUNT, name)
 
     def _wait(self, run: QueuedRun, account: Account) -> None:
         self._queue.arrive(account, self.now)
@@ -155,7 +155,7 @@ class RunQueue:
         self._account_changed(run)
 
     def _account_changed(self, run: QueuedRun) -> None:
-        self._unsaved.put(Table.ACCOUNT, run.workload, self._queue.accounts[run.workload])
+        self._unsaved.put(Table.ACCOUNT, run.charged_to, self._queue.accounts[run.charged_to])
 
     def hold_back(self, doubtful: Iterable[str], beyond: Callable[[QueuedRun], bool]) -> None:
         """Of these runs, keep those that are ``beyond`` a limit out of the queue, the others in."""
@@ -168,7 +168,7 @@ class RunQueue:
                 else:
                     run.waits_since = self.now
                     self._unsaved.put(Table.RUN, run.name, run)
-                    self._wait(run, self._queue.accounts[run.workload])
+                    self._wait(run, self._queue.accounts[run.charged_to])
 
     @property
     def waits(self) -> bool:
@@ -221,7 +221,7 @@ class RunQueue:
         return ", ".join(f"{count} {words}" for count, words in facts if count)
 
     def _virtual(self, run: QueuedRun) -> float:
-        account = self._queue.accounts.get(run.workload)
+        account = self._queue.accounts.get(run.charged_to)
         return account.virtual(self.now) if account else 0.0
 
     def __repr__(self) -> str:
@@ -239,7 +239,7 @@ class _Line:
         """``waiting`` in the order of their submission."""
         queues: dict[int, dict[str, list[QueuedRun]]] = {}  # by priority and workload
         for run in waiting:
-            queues.setdefault(run.priority, {}).setdefault(run.workload, []).append(run)
+            queues.setdefault(run.priority, {}).setdefault(run.charged_to, []).append(run)
         self._ahead = {
             run.name: ahead
             for workloads in queues.values()
@@ -257,5 +257,5 @@ class _Line:
         """How many have a higher priority, have held less, or came earlier of its workload."""
         above = sum(sums[-1] for level, (_, sums) in self._counts.items() if level > run.priority)
         held, sums = self._counts.get(run.priority, ([], [0]))
-        own = self._queues.get(run.priority, {}).get(run.workload, ())
+        own = self._queues.get(run.priority, {}).get(run.charged_to, ())
         return above, sums[bisect_left(held, virtual)], self._ahead.get(run.name, len(own))

@@ -24,8 +24,8 @@ class Runs:
     The sets are right as long as ``changed`` is called after every change of a run.
     """
 
-    def __init__(self, workloads: Iterable[str], unsaved: Unsaved) -> None:
-        """``workloads`` once had runs."""
+    def __init__(self, accounts: Iterable[str], unsaved: Unsaved) -> None:
+        """``accounts`` once had runs that were charged to them."""
         self._unsaved = unsaved
         self.by_name: dict[str, Run] = {}
         self.active: set[str] = set()
@@ -43,8 +43,8 @@ class Runs:
         self._queued: dict[str, set[str]] = {}  # by user
         self._tickets: dict[str, Run] = {}
         self._changed: dict[int, Run] = {}  # by identity: a name may be given to another run
-        self._workloads: Counter[str] = Counter()
-        self._left = {*workloads}
+        self._charged: Counter[str] = Counter()
+        self._left = {*accounts}
 
     def __repr__(self) -> str:
         counts = Counter(run.state for run in self.by_name.values())
@@ -57,7 +57,7 @@ class Runs:
         self._count += 1
         self._tickets[run.ticket] = run
         self._numbers[run.name], self.by_name[run.name] = self._count, run
-        self._workloads[run.workload] += 1
+        self._charged[run.charged_to] += 1
         self.changed(run)
 
     def withdraw(self, run: Run) -> None:
@@ -91,8 +91,8 @@ class Runs:
         self._wait(run, there=False)
         if self._tickets.get(run.ticket) is run:
             del self._tickets[run.ticket]
-        self._workloads[run.workload] -= 1
-        self._left.add(run.workload)
+        self._charged[run.charged_to] -= 1
+        self._left.add(run.charged_to)
         self._unsaved.drop(Table.RUN, name)
 
     def changed(self, run: Run) -> None:
@@ -146,10 +146,10 @@ class Runs:
         return sorted(changed, key=lambda run: (not run.over, self._numbers.get(run.name, 0)))
 
     def take_left(self) -> list[str]:
-        """Workloads that had a run at the last call, and have none now."""
+        """Accounts that had a run at the last call, and have none now."""
         left, self._left = self._left, set()
-        for name in (gone := [name for name in left if not self._workloads[name]]):
-            del self._workloads[name]
+        for name in (gone := [name for name in left if not self._charged[name]]):
+            del self._charged[name]
         return gone
 
     def in_order(self, names: Iterable[str]) -> list[Run]:

@@ -17,10 +17,13 @@ from head.daemon.run_queue import PATIENCE, RunQueue, longest_wait
 from head.daemon.scheduler import Scheduler
 
 
-def queued(world: World, name: str, workload: str = "", weight: float = 1.0, priority: int = 0):
+def queued(
+    world: World, name: str, workload: str = "", weight: float = 1.0, priority: int = 0,
+    user: str = "",
+) -> Run:  # fmt: skip
     settings = {"weight": str(weight), "priority": str(priority)}
     request = {"workload": workload or name, "settings": settings}
-    run = Run(name, request, f"runs/{name}")
+    run = Run(name, request, f"runs/{name}", user=user)
     world.scheduler.submit(run)
     world.turn()
     return run
@@ -65,6 +68,16 @@ def test_a_workload_of_many_runs_has_the_share_of_one(busy: World) -> None:
     queued(busy, "one0", "one")
     queued(busy, "one1", "one")
     assert order(busy) == ["first", "many0", "one0", "many1", "one1", "many2", "many3"]
+
+
+def test_users_of_the_same_workload_take_turns_by_weights_of_their_own(busy: World) -> None:
+    for n in range(3):
+        queued(busy, f"ann{n}", "ppo", user="ann")
+    queued(busy, "ben0", "ppo", user="ben", weight=2.0)
+    assert busy.scheduler.waits.of(busy.scheduler.runs["ann2"]).endswith("2 of its workload")
+    weights = {each.workload: each.weight for each in busy.saved().queue.accounts}
+    assert weights == {"first": 1.0, "ann/ppo": 1.0, "ben/ppo": 2.0}
+    assert order(busy) == ["first", "ben0", "ann0", "ann1", "ann2"]
 
 
 def test_shares_follow_weights(busy: World) -> None:
@@ -197,7 +210,7 @@ class Waiter:
     """A run as the queue sees it."""
 
     name: str
-    workload: str
+    charged_to: str
     weight: float
     priority: int
     state: str = QUEUED
@@ -246,7 +259,7 @@ class Crowd:
         self.queue.see([changed], [], self.now)
         for name in self.queue.next(self.slots - len(self.ends)):
             run = self.runs[name]
-            self.waiting[run.workload, run.priority] -= 1
+            self.waiting[run.charged_to, run.priority] -= 1
             self.waited[name] = run, self.now - run.came
             seconds = self.random.uniform(0.2, 1.0) * LONGEST_RUN
             heapq.heappush(self.ends, (self.now + seconds, name))
@@ -267,7 +280,7 @@ def test_no_run_starves_among_ten_thousand_that_come_at_random() -> None:
     while crowd.count < 10_000:
         ended = crowd.end()
         if ended.priority:
-            crowd.come(ended.workload, ended.weight, ended.priority)
+            crowd.come(ended.charged_to, ended.weight, ended.priority)
         if random.random() < 0.1:
             crowd.come(*random.choice(humble))
     waits = crowd.waited | {

@@ -109,10 +109,12 @@ def test_who_is_before_whom_is_as_it_would_be_counted_for_each_alone() -> None:
     for run in waiting:
         equals = [each for each in waiting if each.priority == run.priority]
         held = queue._virtual(run)
-        own = [each for each in equals if each.workload == run.workload]
+        own = [each for each in equals if each.charged_to == run.charged_to]
         counts = (
             sum(each.priority > run.priority for each in waiting),
-            sum(queue._virtual(each) < held for each in equals if each.workload != run.workload),
+            sum(
+                queue._virtual(each) < held for each in equals if each.charged_to != run.charged_to
+            ),
             own.index(run),
         )
         said = {int(part.split()[0]) for part in queue.words(run).split(", ") if part}
