@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artos.protocol.run_state import STOPPING
 from head.daemon.run import Run
 
 
@@ -23,6 +24,10 @@ class Endings:
         """Whether the present process of a run was told, or is about to be."""
         return run.name in self._asked or self.has_told(run)
 
+    def is_under_way(self, run: Run) -> bool:
+        """Whether a run saves and ends already, or is about to, for whatever reason."""
+        return run.state == STOPPING or self.was_told(run)
+
     def has_told(self, run: Run) -> bool:
         """Whether the present process of a run was told."""
         return self._told.get(run.name) == run.epoch
@@ -33,7 +38,11 @@ class Endings:
         self._told |= {run.name: run.epoch for run in asked.values()}
         return [*asked.values()]
 
+    def take_back(self, name: str) -> None:
+        """Do not tell a run that was to be told now."""
+        self._asked.pop(name, None)
+
     def forget(self, name: str) -> None:
-        """Forget a run whose process has ended, or that is not to be told after all."""
+        """Forget a run whose process has ended."""
         self._asked.pop(name, None)
         self._told.pop(name, None)

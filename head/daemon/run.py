@@ -127,6 +127,8 @@ class Run(msgspec.Struct):
     """Which quota keeps slots from its actors, as its process was last told."""
     was: str = ""
     """The outcome that it had before it was submitted to go on."""
+    stop_asked: bool = False
+    """Whether a user has asked for the end of its process."""
 
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""
@@ -259,7 +261,7 @@ class Run(msgspec.Struct):
         """Enter the next epoch: a process of the run is about to start, on that node."""
         self.state, self.epoch, self.carrier = STARTING, self.epoch + 1, carrier
         self.outcome = self.why = self.waits_for = self.few_slots = ""
-        self.goes_on = self.no_room = False
+        self.goes_on = self.no_room = self.stop_asked = False
 
     def again(self, waits_for: str) -> None:
         """Put it back into the queue: its next process continues from its last checkpoint."""

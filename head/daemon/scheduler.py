@@ -133,7 +133,7 @@ class Scheduler:
         for name in run.__struct_fields__:
             if name != "places":
                 setattr(run, name, getattr(before, name))
-        self._endings.forget(run.name)
+        self._endings.take_back(run.name)
         self._settle(run, before.places)
 
     def scaled(self, run: Run, actors: int) -> None:
@@ -224,14 +224,11 @@ class Scheduler:
         self._changed(run)
 
     def stop(self, run: Run) -> None:
-        """Have a run finish and save, as its user wants."""
-        run.goes_on = False
-        if run.state == QUEUED:
-            self._over(run, "interrupted", "it was stopped while it waited in the queue")
-        elif run.active:
-            run.state = STOPPING
+        """Have a run finish and save, as its user wants; it ends at once if they want it again."""
+        if run.stop_asked and run.active:
             self._endings.tell(run)
-        self._changed(run)
+        run.stop_asked = run.active
+        self.stop_all([run.name])
 
     def stop_all(self, names: Iterable[str], *, later: bool = False) -> None:
         """Have these runs finish and save, as head or node end; none of them is told twice.
@@ -239,17 +236,16 @@ class Scheduler:
         ``later``: they go on with the next head, or on another machine.
         """
         for run in self.all_runs.in_order(names):
-            if run.state == STOPPING or self._endings.was_told(run):
-                if run.goes_on and not later:  # it is stopping as an earlier head told it
-                    run.goes_on = False
-                    self._changed(run)
+            if later and self._endings.is_under_way(run):
                 continue
-            if later and run.active:
-                run.goes_on = True
-                self._endings.tell(run)
-                self._changed(run)
-            else:
-                self.stop(run)
+            run.goes_on = later and run.active
+            if run.state == QUEUED:
+                self._over(run, "interrupted", "it was stopped while it waited in the queue")
+            elif run.active:
+                if not self._endings.is_under_way(run):
+                    self._endings.tell(run)
+                run.state = run.state if later else STOPPING
+            self._changed(run)
 
     def _changed(self, run: Run) -> None:
         self.all_runs.changed(run)

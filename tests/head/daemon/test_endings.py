@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from worlds import World
 
@@ -45,6 +46,53 @@ def test_a_user_who_asks_again_is_heard(world: World) -> None:
     for _ in range(2):
         world.scheduler.stop(world.scheduler.runs["r1"])
         assert told(world) == ["r1"]
+
+
+def out_of_quota(world: World) -> None:
+    world.news("r1", usage={"cpu_seconds_held": 2.0})
+
+
+@pytest.mark.parametrize(
+    "saves",
+    [
+        pytest.param(lambda world: world.scheduler.stop_all(["r1"], later=True), id="drain"),
+        pytest.param(lambda world: world.scheduler.stop_all(["r1"]), id="end of the head"),
+        pytest.param(out_of_quota, id="quota"),
+    ],
+)
+@pytest.mark.parametrize("of_another_head", [False, True])
+def test_a_user_who_first_stops_what_saves_already_does_not_end_it_at_once(
+    saves: Callable[[World], None], of_another_head: bool
+) -> None:
+    world = World(scheduler=Scheduler(quotas=Quotas({"*": Quota(cpu_seconds=1.0)})))
+    world.join("w1")
+    world.begin("r1")
+    saves(world)
+    assert told(world) == ["r1"]
+    if of_another_head:
+        world.news("r1", "stopping")
+        world = successor(world)
+    run = world.scheduler.runs["r1"]
+    world.scheduler.stop(run)
+    assert told(world) == []
+    assert (run.state, run.goes_on) == ("stopping", False)
+    world.scheduler.stop(run)
+    assert told(world) == ["r1"], "they want it at once"
+
+
+def test_a_stop_that_could_not_be_saved_was_none(world: World) -> None:
+    """Nor is what the run was told before forgotten: it would be told again."""
+    world.begin("r1")
+    run = world.scheduler.runs["r1"]
+    world.scheduler.stop_all(["r1"], later=True)
+    assert told(world) == ["r1"]
+    before = msgspec.structs.replace(run)
+    world.scheduler.stop(run)
+    world.scheduler.restore(run, before)
+    world.news("r1", "running")
+    assert told(world) == []
+    world.scheduler.stop(run)
+    assert told(world) == []
 
 
 def test_runs_go_on_with_the_next_head_if_only_its_machine_is_taken_back(world: World) -> None:
