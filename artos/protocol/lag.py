@@ -5,7 +5,7 @@ The distribution of lags is counted in classes that double: 0, 1, 2-3, 4-7, ...
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,16 @@ def class_name(number: int) -> str:
     first = 2 ** (number - 1) if number else 0
     last = max(first, 2**number - 1)
     return str(first) if first == last else f"{first}-{last}"
+
+
+NAMES = tuple(map(class_name, range(_CLASSES)))
+"""Of all classes, in order."""
+
+
+def in_order(counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts of all classes up to the last that has any; what names no class is left out."""
+    last = max((number for number, name in enumerate(NAMES) if counts.get(name)), default=-1)
+    return {name: counts.get(name, 0) for name in NAMES[: last + 1]}
 
 
 class Drawn:

@@ -120,26 +120,26 @@ function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
   return canvas;
 }
 
-function bars(counts, across, of) {
-  const names = Object.keys(counts).map(Number).sort((a, b) => a - b), total = names.reduce((sum, n) => sum + counts[n], 0);
+// A bar for each class, whose names are its lags: 0, 1, 2-3, 4-7.
+function bars({ counts, mean, max }, across, of) {
+  const classes = Object.entries(counts), total = classes.reduce((sum, [, n]) => sum + n, 0);
   const canvas = surface(300);
   const draw = () => {
-    const pen = canvas.pen(), wide = canvas.clientWidth - 80, most = Math.max(1, ...names.map((n) => counts[n]));
-    const last = names.at(-1) ?? 0, each = wide / (last + 1);
+    const pen = canvas.pen(), wide = canvas.clientWidth - 80, most = Math.max(1, ...classes.map(([, n]) => n));
+    const each = Math.min(wide / Math.max(1, classes.length), 92);
     pen.textAlign = "center";
-    for (const n of names) {
-      const high = (counts[n] / most) * 220;
-      pen.fillStyle = "#0b5cad"; pen.fillRect(60 + n * each + 1, 250 - high, Math.max(1, Math.min(each - 2, 90)), high);
-    }
-    pen.fillStyle = "#5f6b7a";
-    for (const n of ticks(0, Math.max(1, last), 10).filter((n) => Number.isInteger(n) && n <= last)) pen.fillText(n, 60 + n * each + Math.min(each, 90) / 2, 266);
+    classes.forEach(([name, n], i) => {
+      const high = (n / most) * 220, left = 60 + i * each;
+      pen.fillStyle = "#0b5cad"; pen.fillRect(left + 1, 250 - high, Math.max(1, each - 2), high);
+      pen.fillStyle = "#5f6b7a"; pen.fillText(name, left + each / 2, 266, each);
+    });
     pen.fillText(across, 60 + wide / 2, 288);
     pen.textAlign = "right";
     for (const y of ticks(0, most, 4)) pen.fillText(number(y), 54, 254 - (y / most) * 220);
   };
   new ResizeObserver(draw).observe(canvas);
-  const mean = names.reduce((sum, n) => sum + n * counts[n], 0) / Math.max(1, total);
-  return [el("p", {}, `${number(total, 9)} ${of}, mean ${number(mean)}, at most ${names.at(-1) ?? 0} versions old`), canvas];
+  const said = [`${number(total, 9)} ${of}`, mean !== null && `mean ${number(mean)}`, max !== null && `at most ${max} versions old`];
+  return [el("p", {}, said.filter(Boolean).join(", ")), canvas];
 }
 
 // -- views of all runs --------------------------------------------------------------------------
@@ -331,7 +331,7 @@ async function showPath(view, query, name) {
 
 async function showLags(view, query, name) {
   const found = await ask(`runs/${enc(name)}/lags`);
-  view.append(...bars(found.counts, "lag: versions between the one that sampled and the one that learned", found.of === "rows" ? "rows" : "claims of updates, by the mean lag of their rows"));
+  view.append(...bars(found, "lag: versions between the one that sampled and the one that learned", found.of === "rows" ? "rows" : "claims of updates, by the mean lag of their rows"));
   if (!found.exact) view.append(el("p", {}, "of a sample of the journal"));
   const actors = Object.entries(found.by_actor);
   if (actors.length) view.append(table(["actor", "mean", "at most", "rows"], actors.map(([actor, each]) => [actor, each.mean, each.max, each.rows])));

@@ -13,8 +13,10 @@ import pytest
 
 from artos.errors import Refused
 from artos.protocol.invocations import Claim, Ready
+from artos.protocol.views import Status
+from deploy.dashboard import lags
 from deploy.dashboard import timeline as timeline_module
-from deploy.dashboard.lags import of_journal
+from deploy.dashboard.lags import Lags, of_journal, of_progress, of_summary
 from deploy.dashboard.paths import Step, path_of_row, path_of_version
 from deploy.dashboard.timeline import Span, rows_in_order, timeline
 from triggers import journal_index
@@ -205,16 +207,23 @@ def test_a_version_is_followed_from_its_rows_to_the_next(tmp_path: Path) -> None
 def test_lags_are_counted_or_sampled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: int
 ) -> None:
-    from deploy.dashboard import lags  # noqa: PLC0415
-
     played(tmp_path / NAME, 300)
     monkeypatch.setattr(lags, "_PLACES", places)
     monkeypatch.setattr(lags, "_PIECE", 16 << 10 if places > 100 else 6_000)
     with JournalIndex(tmp_path / NAME) as index:
         found = of_journal(index)
     if places > 100:
-        assert found.counts == dict.fromkeys("012", 100 * ACTORS)
+        assert found.counts == dict.fromkeys(("0", "1", "2-3"), 100 * ACTORS)
+        assert (found.mean, found.max) == (1.0, 2)
     else:
-        assert set(found.counts) == set("012")
+        assert set(found.counts) == {"0", "1", "2-3"}
         assert 0 < sum(found.counts.values()) < 300 * ACTORS
     assert found.exact is (places > 100)
+
+
+def test_lags_of_records_are_told_in_the_order_of_their_classes() -> None:
+    counts = {"4-7": 1, "0": 5, "<img>": 9}
+    told = Lags("rows", {"0": 5, "1": 0, "2-3": 0, "4-7": 1}, 0.75, 5)
+    assert of_progress(Status(lags=counts, lag_mean=0.75, lag_max=5)) == told
+    summary = {"lag_histogram": counts, "lag_by_actor": {}, "lag_mean": 0.75, "lag_max": 5}
+    assert of_summary(summary) == told

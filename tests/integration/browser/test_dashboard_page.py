@@ -85,6 +85,24 @@ def test_each_view_is_drawn_whatever_became_of_a_run(
         assert tab.picture(tmp_path / f"{name}.png").stat().st_size > 10_000
 
 
+def test_rows_of_every_class_of_lags_have_a_bar(tab: Tab, runs: Path, address: str) -> None:
+    folder = runs / "lagging"
+    shutil.copytree(runs / "over", folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    summary |= {"lag_histogram": {"0": 60, "1": 20, "2-3": 10, "4-7": 40}, "lag_mean": 2.25}
+    (folder / "summary.json").write_text(json.dumps(summary | {"lag_max": 6}))
+    said = look(tab, address, "run/lagging/lags")
+    assert "130 rows, mean 2.25, at most 6 versions old" in said
+    tab.wait(DRAWN)
+    heights = """[0, 1, 2, 3, 4].map((i) => {
+      const canvas = document.querySelector("canvas"), scale = devicePixelRatio;
+      const middle = (60 + 92 * i + 46) * scale, pen = canvas.getContext("2d");
+      const pixels = new Uint32Array(pen.getImageData(middle, 0, 1, 250 * scale).data.buffer);
+      return pixels.filter((each) => each === 0xffad5c0b).length / scale;
+    })"""
+    assert tab.value(heights) == pytest.approx([220, 220 / 3, 220 / 6, 440 / 3, 0], abs=1.5)
+
+
 def test_a_timeline_is_zoomed_and_moved(tab: Tab, address: str) -> None:
     look(tab, address, "run/over/timeline")
     tab.wait(DRAWN)
