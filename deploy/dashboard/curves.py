@@ -37,6 +37,8 @@ class Spread(msgspec.Struct, frozen=True):
 
     name: str
     runs: int
+    seeds: int
+    """How many of their seeds differ."""
     x: list[float]
     mean: list[float]
     low: list[float]
@@ -67,7 +69,7 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     """
     if across not in _ACROSS:
         raise Refused([f"curves are drawn over {', '.join(_ACROSS)}, not {across!r}"])
-    drawn: dict[str, tuple[Mapping[str, str], list[float], list[float]]] = {}
+    drawn: dict[str, tuple[ReadRun, list[float], list[float]]] = {}
     played: dict[str, list[tuple[float, float, float]]] = {}
     columns: set[str] = {RETURN}
     named: set[str] = set()
@@ -81,7 +83,9 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             }
             x, y = _points(folder, history, what, across)
             kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
-            drawn[name] = ReadRun(folder).settings, x[kept].tolist(), y[kept].tolist()
+            run = ReadRun(folder)
+            _ = run.asked  # refuses what is no run here, where the others go on
+            drawn[name] = run, x[kept].tolist(), y[kept].tolist()
             if what == RETURN:
                 played[name] = [
                     (float(_other(history, across, np.array([float(each.steps)]))[0]),
@@ -92,7 +96,7 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             faults[name] = str(error)
     if named and what not in named | {RETURN}:
         raise Refused([f"no run has {what!r}; there are {', '.join(sorted(columns))}"])
-    groups_of = labels([settings for settings, _, _ in drawn.values()])
+    groups_of = labels([run.settings for run, _, _ in drawn.values()])
     found = [
         Curve(name, group, x, y)
         for (name, (_, x, y)), group in zip(drawn.items(), groups_of, strict=True)
@@ -101,7 +105,10 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     for curve in found:
         if curve.x:
             by_group.setdefault(curve.group, []).append(curve)
-    groups = [_spread(name, members) for name, members in sorted(by_group.items())]
+    groups = [
+        _spread(name, members, len({drawn[curve.name][0].asked.seed for curve in members}))
+        for name, members in sorted(by_group.items())
+    ]
     played = {name: each for name, each in played.items() if each}
     return Curves(what, across, found, groups, played, sorted(columns), faults)
 
@@ -135,7 +142,7 @@ def _is_number(cell: Any) -> bool:
         return False
 
 
-def _spread(name: str, curves: list[Curve]) -> Spread:
+def _spread(name: str, curves: list[Curve], seeds: int) -> Spread:
     """At so many places, over the curves that have begun there and go at least as far."""
     last = max(curve.x[-1] for curve in curves)
     x = np.linspace(min(curve.x[0] for curve in curves), last, _POINTS // 2)
@@ -145,4 +152,4 @@ def _spread(name: str, curves: list[Curve]) -> Spread:
     there = ~np.isnan(found).all(axis=0)
     x, found = x[there], found[:, there]
     mean, low, high = np.nanmean(found, 0), np.nanmin(found, 0), np.nanmax(found, 0)
-    return Spread(name, len(curves), x.tolist(), mean.tolist(), low.tolist(), high.tolist())
+    return Spread(name, len(curves), seeds, x.tolist(), mean.tolist(), low.tolist(), high.tolist())

@@ -24,6 +24,7 @@ from head.records.evaluations import Evaluated
 from head.records.progress_log import status_of
 
 Floats = NDArray[np.float64]
+_ABOUT = ("algorithm", "env", "workload")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ class ReadRun:
     def settings(self) -> dict[str, str]:
         """What it was asked to do, but for the seed, in words."""
         named = {name: shown(value) for name, value in self.asked.settings.items()}
-        return {"algorithm": self.asked.algorithm, "env": self.asked.env} | named
+        asked = self.asked
+        of = {"algorithm": asked.algorithm, "env": asked.env}
+        return of | named | {"workload": asked.workload}
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,9 @@ class Group:
         """Whose mean and spread it is, for a caption."""
         if len(self.runs) == 1:
             return f"{self.label}: {self.runs[0].name}"
-        seeds = ", ".join(str(run.asked.seed) for run in self.runs)
-        return f"{self.label}: {len(self.runs)} seeds ({seeds})"
+        seeds = [str(run.asked.seed) for run in self.runs]
+        count = "runs, some of one seed" if len({*seeds}) < len(seeds) else "seeds"
+        return f"{self.label}: {len(seeds)} {count} ({', '.join(seeds)})"
 
 
 def by_run(runs: Iterable[ReadRun]) -> list[Group]:
@@ -144,16 +148,17 @@ def by_seed(runs: Iterable[ReadRun]) -> list[Group]:
 
 
 def labels(every: Sequence[Mapping[str, str]]) -> list[str]:
-    """What runs of these settings are called: the same only if all their settings are."""
-    names = dict.fromkeys(name for each in every for name in sorted(each))
-    differ = [
-        name for name in names
-        if name not in ("algorithm", "env") and len({each.get(name) for each in every}) > 1
-    ]  # fmt: skip
+    """What runs of these settings are called: the same only if all their settings are.
+
+    Workloads are named only if runs of one algorithm and environment differ in them.
+    """
+    whats = [f"{each.get('algorithm', '')} on {each.get('env', '')}" for each in every]
+    names = dict.fromkeys(name for each in every for name in sorted(each) if name not in _ABOUT)
+    differ = [name for name in names if len({each.get(name) for each in every}) > 1]
+    workloads = {(what, each.get("workload")) for what, each in zip(whats, every, strict=True)}
+    if len(workloads) > len({*whats}):
+        differ.append("workload")
     return [
-        " ".join([
-            each.get("algorithm", ""), "on", each.get("env", ""),
-            *(f"{name}={each[name]}" for name in differ if name in each),
-        ])
-        for each in every
-    ]  # fmt: skip
+        " ".join([what, *(f"{name}={each[name]}" for name in differ if name in each)])
+        for what, each in zip(whats, every, strict=True)
+    ]

@@ -163,7 +163,7 @@ async function showCurves(view, query) {
       ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],
     points: found.curves.flatMap((curve, i) => (found.evaluations[curve.name] || []).map(([x, y, bar]) => ({ x, y, bar, color: colorOf(curve, i) }))),
   }));
-  view.append(keys(alone ? found.curves.map((curve, i) => [curve.name, colorOf(curve, i)]) : found.groups.map((group) => [`${group.name} (${group.runs} ${group.runs > 1 ? "runs" : "run"})`, color.get(group.name)])));
+  view.append(keys(alone ? found.curves.map((curve, i) => [curve.name, colorOf(curve, i)]) : found.groups.map((group) => [`${group.name} (${group.runs} ${group.runs > 1 ? "runs" : "run"}${group.seeds < group.runs ? ` of ${group.seeds} ${group.seeds > 1 ? "seeds" : "seed"}` : ""})`, color.get(group.name)])));
   for (const [name, why] of Object.entries(found.faults)) view.append(el("p", {}, `${name}: ${why}`));
 }
 

@@ -170,8 +170,8 @@ def test_runs_of_other_settings_are_of_another_group(runs: Path, tmp_path: Path)
         config["settings"]["lr"] = lr
         (tmp_path / name / "config.json").write_text(json.dumps(config))
     found = Answers(Folders(tmp_path)).curves({})
-    assert {group.name: group.runs for group in found.groups} == {
-        "ppo on CartPole-v1 lr=0.1": 2, "ppo on CartPole-v1 lr=0.2": 1,
+    assert {group.name: (group.runs, group.seeds) for group in found.groups} == {
+        "ppo on CartPole-v1 lr=0.1": (2, 1), "ppo on CartPole-v1 lr=0.2": (1, 1),
     }  # fmt: skip
 
 

@@ -68,6 +68,26 @@ def test_runs_that_differ_in_their_seed_alone_are_one_curve(tmp_path: Path) -> N
     assert [group.label for group in by_run(runs)] == [run.name for run in runs]
 
 
+def test_runs_of_other_workloads_are_other_curves(tmp_path: Path) -> None:
+    runs = [
+        made(tmp_path, f"{workload}-{seed}", seed, workload=workload)
+        for workload in ("mine.py:plain", "mine.py:clipped")
+        for seed in (1, 2)
+    ]
+    assert [(group.label, len(group.runs)) for group in by_seed(runs)] == [
+        ("ppo on CartPole-v1 workload=mine.py:plain", 2),
+        ("ppo on CartPole-v1 workload=mine.py:clipped", 2),
+    ]
+    runs = [runs[0], made(tmp_path, "dqn", workload="dqn", algorithm="dqn")]
+    assert [group.label for group in by_seed(runs)] == ["ppo on CartPole-v1", "dqn on CartPole-v1"]
+
+
+def test_a_seed_that_occurs_twice_is_not_told_as_two(tmp_path: Path) -> None:
+    runs = [made(tmp_path, name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
+    (group,) = by_seed(runs)
+    assert group.who == "ppo on CartPole-v1: 3 runs, some of one seed (1, 1, 2)"
+
+
 def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
     for name, steps in (("a", range(10, 110, 10)), ("b", range(5, 60, 5))):
         (tmp_path / name).mkdir()
