@@ -188,7 +188,8 @@ class Engine(Launcher):
 
     def _manifests(self, key: Any) -> Iterator[tuple[str, str]]:
         cluster = self._cluster
-        head, worker = _options(cluster.head_options), _options(cluster.worker_options)
+        own = cluster.head_options, cluster.worker_options
+        head, worker = _options(*own), _options(*reversed(own))
         record = msgspec.structs.replace(
             cluster, folder="/cluster", python="python", listen=f"tcp://0.0.0.0:{_PORT}",
             head=f"tcp://{cluster.name}-head:{_PORT}",
@@ -225,11 +226,14 @@ def _misasked(cluster: Cluster) -> Iterator[str]:
                 yield f"--{flag}-options {word!r}: write NAME=VALUE, with a name of {known}"
             elif name == "gpu" and not value.isdecimal():
                 yield f"--{flag}-options {word!r}: write a number"
+            elif (flag, name) == ("worker", "storage"):
+                yield f"--{flag}-options {word!r}: only the head has a volume, for the runs"
 
 
-def _options(words: Sequence[str]) -> dict[str, str]:
-    given = dict(word.split("=", 1) for word in words if "=" in word)
-    return _DEFAULTS | given
+def _options(own: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]:
+    """What a unit gets; an image that only the others are given is that of all."""
+    words = [*(word for word in others if word.startswith("image=")), *own]
+    return _DEFAULTS | dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def _flat(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -12,11 +13,12 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from helpers import ROOT
 
 from artos.transport.keys import make_keys
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import Cluster
-from deploy.launchers.engines.kubernetes import Engine
+from deploy.launchers.engines.kubernetes import _DEFAULTS, Engine
 
 VERSIONS = ("1.28", "1.32")
 
@@ -72,6 +74,34 @@ def test_pods_end_in_time_on_nodes_of_their_own_with_memory_that_is_bounded() ->
     assert "${POD##*-}" in pod["containers"][0]["command"][-1]
 
 
+@pytest.mark.parametrize(
+    ("head", "worker", "images"),
+    [
+        ((), (), ("artos", "artos")),
+        ((), ("image=r/artos:1", "cpu=16"), ("r/artos:1", "r/artos:1")),
+        (("image=r/artos:1",), (), ("r/artos:1", "r/artos:1")),
+        (("image=r/artos:1",), ("image=r/artos:1-cuda",), ("r/artos:1", "r/artos:1-cuda")),
+    ],
+)
+def test_an_image_is_that_of_all_units_unless_the_others_have_one(
+    head: tuple[str, ...], worker: tuple[str, ...], images: tuple[str, str]
+) -> None:
+    """Else the head of the documented line waits for one that no registry has."""
+    found = objects(cluster(head_options=head, worker_options=worker))
+    for unit, image in zip(("lab-head", "lab-worker"), images, strict=True):
+        pod = found["StatefulSet", unit]["spec"]["template"]["spec"]
+        every = [*pod.get("initContainers", ()), *pod["containers"]]
+        assert {each["image"] for each in every} == {image}
+    cpus = found["StatefulSet", "lab-head"]["spec"]["template"]["spec"]["containers"][0]
+    assert cpus["resources"]["limits"]["cpu"] == "2", "all else is each unit's own"
+
+
+def test_the_page_says_what_a_unit_has_by_default() -> None:
+    page = (ROOT / "docs" / "how-to" / "engine-kubernetes.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", page, re.MULTILINE))
+    assert rows == {name: value or "none" for name, value in _DEFAULTS.items()}
+
+
 def test_the_record_tells_units_where_things_are_in_a_pod() -> None:
     record = json.loads(objects(cluster())["ConfigMap", "lab-record"]["data"]["cluster.json"])
     assert (record["folder"], record["head"]) == ("/cluster", "tcp://lab-head:7700")
@@ -96,6 +126,7 @@ def test_keys_come_from_the_clusters_folder(tmp_path: Path) -> None:
         ({"name": "x" * 33}, "at most 32"),
         ({"worker_options": ("cpus=4",)}, "--worker-options 'cpus=4'"),
         ({"head_options": ('image=x", evil: "y',)}, "--head-options"),
+        ({"worker_options": ("storage=1Gi",)}, "only the head has a volume"),
     ],
 )
 def test_what_would_break_a_manifest_is_refused(given: dict[str, Any], said: str) -> None:
