@@ -233,7 +233,7 @@ class Keys:
         return faults + [
             f"{path} can be read by others: chmod 600 {path}"
             for path in secrets
-            if path.stat().st_mode & 0o077
+            if _is_exposed(path.stat())
         ]
 
 
@@ -260,6 +260,15 @@ class HeadKeys(Keys):
             found = Register({**runs, **by_hand.holders})
             self._all = by_hand, runs, found
         return found
+
+
+def _is_exposed(secret: os.stat_result) -> bool:
+    """Whether others than we can read a file.
+
+    What is root's and a group's that we are in, root has given us, as a kubelet does with Secrets.
+    """
+    given = secret.st_uid == 0 != os.geteuid()
+    return bool(secret.st_mode & (0o007 if given else 0o077))
 
 
 def _is_old(folder: Path) -> bool:

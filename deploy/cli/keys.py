@@ -9,6 +9,8 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.transport import keys
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole
+from deploy.launchers.cluster import RECORD, load
+from deploy.launchers.launcher import EngineFailed, Launcher, launcher_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class KeysReport:
     revoked: list[str]
     users: list[str]
     nodes: list[str]
+    within: float = 0.0
+    """Seconds within which the head goes by them, where it has a copy of the folder."""
 
 
 def change(
@@ -28,8 +32,11 @@ def change(
     """Make (or revoke) keys by name; without names, make the keys of one person's cluster.
 
     Raises:
-        Refused: see ``artos.transport.keys``; or no key to revoke is named.
+        Refused: see ``artos.transport.keys``; or no key to revoke is named; or the folder is that
+            of a cluster on an engine which cannot be asked from here. Nothing is changed.
+        EngineFailed: it is changed, but the engine did not take the keys.
     """
+    launcher = _launcher(folder)
     named = [*(Holder(KeyRole.USER, name) for name in users)]
     named += [Holder(KeyRole.NODE, name) for name in nodes]
     made: list[Path] = []
@@ -40,19 +47,40 @@ def change(
     else:
         for holder in named:
             keys.revoke(folder, holder)
+    try:
+        within = launcher.hand_out_keys() if launcher else 0.0
+    except EngineFailed as failed:
+        why = f"{failed.why}. {folder} is changed, its cluster is not: repeat its `artos up`"
+        raise EngineFailed(failed.engine, failed.what, why) from failed
     return KeysReport(
         str(folder),
         [str(path) for path in made],
         [str(each) for each in named if revoke],
         keys.names(folder, KeyRole.USER),
         keys.names(folder, KeyRole.NODE),
+        within,
     )
+
+
+def _launcher(folder: Path) -> Launcher | None:
+    """The engine of the cluster to which a folder of keys belongs, if there is such a cluster."""
+    path = folder.resolve()
+    if not (path.parent / RECORD).exists() or (cluster := load(path.parent)).keys != path:
+        return None
+    launcher = launcher_of(cluster)
+    if launcher.inside and (faults := launcher.faults(cluster)):
+        raise Refused(faults)
+    return launcher
 
 
 def text(report: KeysReport) -> str:
     """The report as text."""
     lines = [f"made {path}" for path in report.made]
-    lines += [f"revoked {holder}: it is refused from now on" for holder in report.revoked]
+    later = f"once the head's copy of the keys is new, in about {report.within:g} seconds"
+    when = later if report.within else "from now on"
+    lines += [f"revoked {holder}: it is refused {when}" for holder in report.revoked]
+    if report.made and report.within:
+        lines.append(f"new keys are accepted {when}")
     lines.append(f"users with a key: {', '.join(report.users) or 'none'}")
     lines.append(f"nodes with a key: {', '.join(report.nodes) or 'none'}")
     if ANY.name in report.nodes:

@@ -85,7 +85,9 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
                 wanted.save()
                 keys.make_keys(wanted.keys)
             wanted.end_file.unlink(missing_ok=True)  # of an `artos down` that was broken off
-            if not any(unit.index == HEAD for unit in launcher.units()):
+            if any(unit.index == HEAD for unit in launcher.units()):
+                launcher.hand_out_keys()
+            else:
                 launcher.start([HEAD])
         except BaseException:
             if not joined:

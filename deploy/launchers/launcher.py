@@ -103,6 +103,13 @@ class Launcher(ABC):
         """Why some units that were asked for cannot be made, in the engine's words."""
         return ""
 
+    def hand_out_keys(self) -> float:
+        """Give units the keys that are in the cluster's folder now, if they have copies of them.
+
+        Returns within how many seconds the head goes by them; 0: it reads that folder itself.
+        """
+        return 0.0
+
     def notices(self) -> Mapping[int, float]:
         """Seconds until the engine takes units back, by their index, where it tells us.
 

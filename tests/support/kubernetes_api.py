@@ -2,9 +2,9 @@
 
 It prints its URL, then answers each line on standard input, which is JSON, with a line:
 ``{"room": N}``: so many pods run, others wait; ``{"forbid": METHOD}``: 403 for such requests on
-StatefulSets; ``{"held": STATUS}``: containers of workers that come wait, as their pods' status
-says; ``{"quota": N}``: so many pods may be made; ``{"objects": 0}``: what there is, as
-``KIND/NAME``.
+StatefulSets and Secrets; ``{"held": STATUS}``: containers of workers that come wait, as their pods'
+status says; ``{"quota": N}``: so many pods may be made; ``{"secret": NAME}``: the names in it;
+``{"objects": 0}``: what there is, as ``KIND/NAME``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 import kmock
 
 PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "statefulsets")
-EVENTS = kmock.resource("", "v1", "events")
+EVENTS, SECRETS = kmock.resource("", "v1", "events"), kmock.resource("", "v1", "secrets")
+RECORDS = kmock.resource("", "v1", "configmaps")
 _TICK, _ENDING = 0.1, 0.3
 
 
@@ -32,7 +33,7 @@ class Api(kmock.KubernetesEmulator):
     held: Mapping[str, Any] = MappingProxyType({})
 
     async def _handle(self, request: Any) -> Any:
-        if request.resource == SETS and request.method.value == self.forbidden:
+        if request.resource in (SETS, SECRETS) and request.method.value == self.forbidden:
             raise kmock.KubernetesError(
                 status=403, reason="Forbidden", message="the keeper may not do that"
             )
@@ -52,6 +53,13 @@ class Api(kmock.KubernetesEmulator):
         pods = [pod.raw for pod in self.there(PODS).values()]
         chosen = [pod for pod in pods if not name or pod["metadata"]["labels"].get(name) == value]
         return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": chosen}
+
+    def replaced(self, request: Any) -> dict[str, Any]:
+        """An object, in place of the one of its name."""
+        there = self.objects[(request.resource, request.namespace, request.name)]
+        there.delete()
+        there.create(request.data)
+        return dict(there.raw)
 
     def events(self, _request: Any) -> dict[str, Any]:
         """All events."""
@@ -127,6 +135,9 @@ def _answer(api: Api, verb: str, value: Any) -> Any:
         api.forbidden = value
     elif verb == "held":
         api.held = value
+    elif verb == "secret":
+        ((_, found),) = (each for each in api.there(SECRETS).items() if each[0][1] == value)
+        return sorted(found.raw["stringData"])
     elif verb == "objects":
         return sorted(
             f"{resource.plural}/{name}"
@@ -142,6 +153,8 @@ async def main() -> None:
         api.resources.load_bundled()
         api[kmock.action.LIST, PODS] << api.pods
         api[kmock.action.LIST, EVENTS] << api.events
+        for kind in (SECRETS, RECORDS):
+            api[kmock.method.PUT, kind] << api.replaced
         print(json.dumps(str(server.url)), flush=True)
         lines: asyncio.Queue[str] = asyncio.Queue()
         loop = asyncio.get_running_loop()

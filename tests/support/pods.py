@@ -40,8 +40,7 @@ class Pods:
             for each in (*pod["volumes"], *claims)
         }
         user = f"{pod['securityContext']['runAsUser']}:{pod['securityContext']['runAsGroup']}"
-        for container in (*pod["initContainers"], *pod["containers"]):
-            is_main = container in pod["containers"]
+        for container in pod["containers"]:
             mounts = [
                 f"--volume={volumes[each['name']] / each.get('subPath', '')}:{each['mountPath']}"
                 for each in container["volumeMounts"]
@@ -52,19 +51,19 @@ class Pods:
             }
             command, *rest = container["command"]
             self._podman.run(
-                "run", *(("--detach", "--name", name) if is_main else ("--rm",)),
-                "--network", self._network, "--user", user, "--group-add", str(group), *mounts,
+                "run", "--detach", "--name", name, "--network", self._network,
+                "--user", user, "--group-add", str(group), *mounts,
                 f"--volume={self._hosts}:/etc/hosts:ro",
                 *(f"--env={key}={value}" for key, value in env.items()),
                 "--entrypoint", command, image, *rest,
             )  # fmt: skip
         self._network = f"container:{name}"
 
-    def of(self, name: str, volume: str, *words: str) -> tuple[str, ...]:
-        """The words for one more container in their network, which has one of its volumes."""
+    def desk(self, keys: Path, image: str, *words: str) -> tuple[str, ...]:
+        """The words for one more container in their network, of root who has the keys at /keys."""
         return (
             "run", "--rm", "--network", self._network, f"--volume={self._hosts}:/etc/hosts:ro",
-            f"--volume={self._folder / name / volume}:/{volume}", *words,
+            "--user", "root", f"--volume={keys}:/keys", image, *words,
         )  # fmt: skip
 
     def _volume(self, path: Path, volume: Mapping[str, Any], group: int) -> Path:
@@ -76,10 +75,9 @@ class Pods:
         elif "secret" in volume:
             secret = volume["secret"]
             data = self._objects["Secret", secret["secretName"]]["stringData"]
-            for item in secret["items"]:
-                _write(path / "..data" / item["path"], data[item["key"]], item["mode"], group)
-            for inside in (path / "..data").iterdir():
-                (path / inside.name).symlink_to(f"..data/{inside.name}")
+            for key, text in data.items():
+                _write(path / "..data" / key, text, secret["defaultMode"], group)
+                (path / key).symlink_to(f"..data/{key}")
         elif volume["emptyDir"].get("medium") == "Memory":
             options = f"size={_SHM},mode={_MEMORY:o},gid={group}"
             self._podman.there.run("mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path))

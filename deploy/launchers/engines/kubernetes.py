@@ -37,10 +37,15 @@ _DEFAULTS = {
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _STATES: Mapping[str, State] = {"Pending": "waits", "Running": "runs", "Unknown": "lost"}
-_HEAD_KEYS = (
+_FIRST_KEYS = (
     "head.key", "head.key_secret", "users/owner.key", "users/owner.key_secret", "nodes/any.key",
+    "nodes/any.key_secret",
 )  # fmt: skip
-_WORKER_KEYS = ("head.key", "nodes/any.key_secret")
+"""What ``artos keys`` makes for a cluster."""
+_TAKEN_OVER = ("Secret", "ConfigMap")
+"""Kinds of which one that is there already gets what this cluster has."""
+_KEYS_WITHIN = 120.0
+"""Seconds within which a kubelet brings a changed Secret to its pods, by its own defaults."""
 
 
 class Engine(Launcher):
@@ -67,7 +72,8 @@ class Engine(Launcher):
 
     def plan(self) -> Mapping[str, str]:
         """The manifests; without keys, which are made when the cluster is."""
-        return dict(self._manifests(_shown_keys))
+        shown = {name: f"the content of keys/{name}, made by artos keys" for name in _FIRST_KEYS}
+        return dict(self._manifests(shown))
 
     def beside(self) -> Mapping[str, str]:
         """A base for Kustomize, and a component by which workers have images."""
@@ -77,7 +83,8 @@ class Engine(Launcher):
     def start(self, indexes: Sequence[int]) -> None:
         """Create everything for the head; more workers are a larger number of replicas."""
         if HEAD in indexes:
-            self._create()
+            self._create(self._objects())
+            self._scale(1, head=True)  # an `artos down` that was broken off had ended it
             return
         have = 1 + max((unit.index for unit in self.units()), default=HEAD)
         self._scale(max(have, 1 + max(indexes)))
@@ -131,6 +138,11 @@ class Engine(Launcher):
         newest = max(ours, key=lambda each: each.last_timestamp.timestamp(), default=None)
         return str(newest.message) if newest else ""
 
+    def hand_out_keys(self) -> float:
+        """Put them into its Secrets, of which kubelets bring copies to the pods."""
+        self._create([each for each in self._objects() if each["kind"] == "Secret"])
+        return _KEYS_WITHIN
+
     def here(self) -> Here:
         """All CPUs of its container; the devices that the container sees."""
         cluster = self._cluster
@@ -150,14 +162,13 @@ class Engine(Launcher):
 
     # -- objects -----------------------------------------------------------------------------------
 
-    def _create(self) -> None:
+    def _create(self, objects: Sequence[Mapping[str, Any]]) -> None:
         _, client, namespace = _api()
-        for each in self._objects():
-            resource = _resource(client, each)
-            _asked(
-                f"create {each['kind']} {each['metadata']['name']}", resource.create, each,
-                namespace, but=(409,),
-            )  # fmt: skip
+        for each in objects:
+            resource, name = _resource(client, each), f"{each['kind']} {each['metadata']['name']}"
+            made = _asked(f"create {name}", resource.create, each, namespace, but=(409,))
+            if made is None and each["kind"] in _TAKEN_OVER:
+                _asked(f"replace {name}", resource.replace, each, namespace=namespace)
 
     def _scale(self, replicas: int, *, head: bool = False, fewer: bool = False) -> None:
         from kubernetes import client as api  # noqa: PLC0415
@@ -179,14 +190,15 @@ class Engine(Launcher):
     def _objects(self) -> list[dict[str, Any]]:
         import yaml  # noqa: PLC0415
 
-        def content(name: str) -> str:
-            path = self._cluster.keys / name
-            return contents(path).decode().strip() if path.exists() else ""
-
-        manifests = self._manifests(content)
+        folder = self._cluster.keys
+        keys = {
+            path.relative_to(folder).as_posix(): contents(path).decode().strip()
+            for path in folder.rglob("*.key*")
+        }
+        manifests = self._manifests(keys)
         return [each for _, text in manifests for each in yaml.safe_load_all(text)]
 
-    def _manifests(self, key: Any) -> Iterator[tuple[str, str]]:
+    def _manifests(self, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         cluster = self._cluster
         own = cluster.head_options, cluster.worker_options
         head, worker = _options(*own), _options(*reversed(own))
@@ -197,9 +209,7 @@ class Engine(Launcher):
         words: dict[str, object] = {
             "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),
             "record": json.dumps(msgspec.json.encode(record).decode()),
-            "head_keys": json.dumps({_flat(name): key(name) for name in _HEAD_KEYS}),
-            "worker_keys": json.dumps({_flat(name): key(name) for name in _WORKER_KEYS}),
-            "head_items": _items(_HEAD_KEYS), "worker_items": _items(_WORKER_KEYS),
+            **{name: json.dumps(secret) for name, secret in _secrets(keys).items()},
         }  # fmt: skip
         for unit, options in (("head", head), ("worker", worker)):
             words |= {f"{unit}_{name}": json.dumps(value) for name, value in options.items()}
@@ -236,17 +246,25 @@ def _options(own: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]:
     return _DEFAULTS | dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def _flat(name: str) -> str:
-    """The name of a key within a secret, which has no folders."""
-    return name.replace("/", ".")
+def _secrets(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """The Secrets of a folder of keys: what the head accepts, and what each unit has of its own.
 
-
-def _items(names: Sequence[str]) -> str:
-    return json.dumps([{"key": _flat(name), "path": name, "mode": 0o440} for name in names])
-
-
-def _shown_keys(name: str) -> str:
-    return f"the content of keys/{name}, made by artos keys"
+    Of users' secret keys only the owner's leaves the folder: the keeper, beside the head, has it.
+    """
+    found: dict[str, dict[str, str]] = {
+        "head_keys": {}, "user_keys": {}, "node_keys": {}, "worker_keys": {},
+    }  # fmt: skip
+    for path, key in keys.items():
+        folder, _, name = path.rpartition("/")
+        if not folder:
+            found["head_keys"][name] = key
+        if folder == "users" and (name.endswith(".key") or path in _FIRST_KEYS):
+            found["user_keys"][name] = key
+        if folder == "nodes" and name.endswith(".key"):
+            found["node_keys"][name] = key
+        if path == "head.key" or (folder == "nodes" and name.endswith(".key_secret")):
+            found["worker_keys"][name] = key
+    return found
 
 
 def _unit(pod: Any) -> Unit:

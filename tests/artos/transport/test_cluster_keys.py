@@ -12,7 +12,7 @@ import pytest
 import zmq
 
 from artos.errors import Refused
-from artos.transport.keys import Keys, make_keys, names, revoke
+from artos.transport.keys import HeadKeys, Keys, _is_exposed, make_keys, names, revoke
 from artos.transport.roles import OWNER, Holder, KeyRole
 from deploy.cli.__main__ import main
 
@@ -180,6 +180,50 @@ def test_all_faults_of_a_folder_at_once(tmp_path: Path) -> None:
         Keys.load(tmp_path)
     assert len(refused.value.faults) == 2
     assert "chmod 600" in refused.value.faults[1]
+
+
+@pytest.mark.parametrize(
+    ("owner", "rights", "exposed"),
+    [(0, 0o440, False), (0, 0o444, True), (10_001, 0o600, False), (10_001, 0o640, True)],
+)
+def test_what_root_gives_to_our_group_is_ours_alone(
+    owner: int, rights: int, exposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is with the files of a Secret in a pod that does not run as root."""
+    monkeypatch.setattr(os, "geteuid", lambda: 10_001)
+    assert _is_exposed(os.stat_result((rights, 0, 0, 1, owner, 10_001, 40, 0, 0, 0))) == exposed
+
+
+def test_what_is_accepted_follows_a_folder_as_a_kubelet_keeps_it(tmp_path: Path) -> None:
+    """The files of a Secret are links into a folder that is exchanged as a whole."""
+    make_keys(tmp_path / "desk", W1)
+    folder = tmp_path / "pod"
+    (folder / "users").mkdir(parents=True)
+    nodes = folder / "nodes"
+
+    def bring(version: str) -> None:
+        (nodes / version).mkdir(parents=True)
+        found = [path for path in (tmp_path / "desk/nodes").iterdir() if path.suffix == ".key"]
+        for path in found:
+            shutil.copy(path, nodes / version)
+        (nodes / "..next").symlink_to(version)
+        (nodes / "..next").rename(nodes / "..data")
+        for path in found:
+            if not (nodes / path.name).is_symlink():
+                (nodes / path.name).symlink_to(f"..data/{path.name}")
+        for path in nodes.glob("*.key"):
+            if not path.exists():
+                path.unlink()
+
+    bring("..1")
+    keys = HeadKeys(folder)
+    first = public_of(tmp_path / "desk", "w1")
+    assert accepts(keys, first)
+    make_keys(tmp_path / "desk", W2)
+    revoke(tmp_path / "desk", W1)
+    bring("..2")
+    assert accepts(keys, public_of(tmp_path / "desk", "w2"))
+    assert not accepts(keys, first)
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

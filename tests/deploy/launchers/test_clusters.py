@@ -11,9 +11,12 @@ import pytest
 from artos.errors import Refused
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import published
+from artos.transport.keys import make_keys
+from artos.transport.roles import Holder, KeyRole
 from deploy.cli.__main__ import main
 from deploy.launchers import bringing_up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
+from deploy.launchers.engines import kubernetes
 from deploy.launchers.launcher import Here, names
 from deploy.launchers.unit import await_head, head_command, worker_words, write_config
 from head.daemon.options import config_for_engine, head_options
@@ -225,6 +228,36 @@ def test_what_is_wrong_in_a_config_is_told_at_once_and_leaves_nothing(
     assert "did you mean admins?" in said
     assert "itself tells the head runs: remove the line" in said
     assert not (tmp_path / "clusters").exists()
+
+
+def test_keys_of_a_cluster_that_cannot_be_asked_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its pods have copies: a key that is revoked in the folder alone is still accepted."""
+    lab = cluster(tmp_path / "lab", engine="kubernetes")
+    lab.save()
+    make_keys(lab.keys, Holder(KeyRole.USER, "ann"))
+    revoke = ("keys", str(lab.keys), "--user", "ann", "--revoke")
+    monkeypatch.setattr(
+        kubernetes.Engine, "faults", staticmethod(lambda _: ["kubernetes: no context"])
+    )
+    assert main(revoke) == 2
+    assert "no context" in capsys.readouterr().err
+    assert (lab.keys / "users" / "ann.key").exists()
+    monkeypatch.setattr(kubernetes.Engine, "faults", staticmethod(lambda _: []))
+    monkeypatch.setattr(kubernetes.Engine, "hand_out_keys", lambda _: 90.0)
+    assert main(revoke) == 0
+    assert "refused once the head's copy of the keys is new, in about 90" in capsys.readouterr().out
+
+
+def test_keys_in_a_folder_that_the_head_reads_count_from_now_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    make_keys(lab.keys, Holder(KeyRole.USER, "ann"))
+    assert main(("keys", str(lab.keys), "--user", "ann", "--revoke")) == 0
+    assert "refused from now on" in capsys.readouterr().out
 
 
 def test_every_engine_is_found_by_its_file() -> None:

@@ -16,6 +16,7 @@ import yaml
 from helpers import ROOT
 
 from artos.transport.keys import make_keys
+from artos.transport.roles import Holder, KeyRole
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import Cluster
 from deploy.launchers.engines.kubernetes import _DEFAULTS, Engine
@@ -33,6 +34,11 @@ def objects(wanted: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
     return named(each for text in texts for each in yaml.safe_load_all(text))
 
 
+def objects_of(lab: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
+    """With the keys in its folder."""
+    return named(Engine(lab)._objects())
+
+
 def named(found: Iterable[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
     return {(each["kind"], each["metadata"]["name"]): each for each in found}
 
@@ -47,13 +53,45 @@ def test_every_manifest_fits_the_schemas_strictly(version: str, options: tuple[s
         kubernetes_validate.validate(each, version, strict=True)
 
 
+def mounts(found: dict[tuple[str, str], dict[str, Any]], unit: str) -> dict[str, tuple[str, str]]:
+    """Each path of keys in a pod: the Secret that is mounted there, and the file of it, or all."""
+    pod = found["StatefulSet", unit]["spec"]["template"]["spec"]
+    secrets = {
+        volume["name"]: volume["secret"]["secretName"]
+        for volume in pod["volumes"]
+        if "secret" in volume
+    }
+    (container,) = pod["containers"]
+    return {
+        mount["mountPath"]: (secrets[mount["name"]], mount.get("subPath", ""))
+        for mount in container["volumeMounts"]
+        if mount["name"] in secrets
+    }
+
+
 def test_a_worker_has_no_key_with_which_one_could_submit() -> None:
     found = objects(cluster())
     worker = found["Secret", "lab-worker-keys"]["stringData"]
-    assert {*worker} == {"head.key", "nodes.any.key_secret"}
+    assert {*worker} == {"head.key", "any.key_secret"}
+    assert mounts(found, "lab-worker") == {
+        "/cluster/keys/head.key": ("lab-worker-keys", "head.key"),
+        "/cluster/keys/nodes": ("lab-worker-keys", ""),
+    }
     pod = found["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
-    assert "lab-head-keys" not in json.dumps(pod)
+
+
+def test_whom_the_head_accepts_is_mounted_whole_so_that_a_change_arrives() -> None:
+    """A kubelet never renews a file that is mounted by its name, nor brings a new name of it."""
+    found = objects(cluster())
+    assert mounts(found, "lab-head") == {
+        "/cluster/keys/head.key": ("lab-head-keys", "head.key"),
+        "/cluster/keys/head.key_secret": ("lab-head-keys", "head.key_secret"),
+        "/cluster/keys/users": ("lab-user-keys", ""),
+        "/cluster/keys/nodes": ("lab-node-keys", ""),
+    }
+    for volume in found["StatefulSet", "lab-head"]["spec"]["template"]["spec"]["volumes"]:
+        assert "items" not in volume.get("secret", {})
 
 
 def test_the_keeper_may_list_pods_and_change_the_number_of_workers_and_nothing_else() -> None:
@@ -108,15 +146,21 @@ def test_the_record_tells_units_where_things_are_in_a_pod() -> None:
     assert record["listen"].endswith(":7700")
 
 
-def test_keys_come_from_the_clusters_folder(tmp_path: Path) -> None:
+def test_keys_come_from_the_clusters_folder_and_a_users_secret_stays_there(tmp_path: Path) -> None:
     lab = cluster(tmp_path)
     make_keys(lab.keys)
-    secrets = {each["metadata"]["name"]: each for each in Engine(lab)._objects()}
-    head = secrets["lab-head-keys"]["stringData"]
-    assert head["users.owner.key_secret"] == (
-        (lab.keys / "users" / "owner.key_secret").read_text().strip()
-    )
-    assert all(head.values())
+    make_keys(lab.keys, Holder(KeyRole.USER, "ann"), Holder(KeyRole.NODE, "lab-0"))
+    found = objects_of(lab)
+    secrets = {name: each["stringData"] for (kind, name), each in found.items() if kind == "Secret"}
+    assert {name: {*secret} for name, secret in secrets.items()} == {
+        "lab-head-keys": {"head.key", "head.key_secret"},
+        "lab-user-keys": {"owner.key", "owner.key_secret", "ann.key"},
+        "lab-node-keys": {"any.key", "lab-0.key"},
+        "lab-worker-keys": {"head.key", "any.key_secret", "lab-0.key_secret"},
+    }
+    secret = (lab.keys / "users" / "owner.key_secret").read_text().strip()
+    assert secrets["lab-user-keys"]["owner.key_secret"] == secret
+    assert all(key for secret in secrets.values() for key in secret.values())
 
 
 @pytest.mark.parametrize(
@@ -163,7 +207,11 @@ def test_kustomize_makes_the_same_objects_and_a_component_lets_workers_use_criu(
         base.write_text(f"{base.read_text()}components: [images]\n")
         pod = wanted["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
         pod["securityContext"] |= {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}
+        del pod["securityContext"]["fsGroup"]
+        (keys,) = (each["secret"] for each in pod["volumes"] if each["name"] == "keys")
+        keys["defaultMode"] = 0o400  # for root alone
         pod["containers"][0]["securityContext"] = {"privileged": True}
+        pod["volumes"].sort(key=lambda volume: volume["name"] != "keys")  # patched ones come first
     made = subprocess.run(
         ["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -85,8 +85,8 @@ def test_the_pods_of_a_cluster(built: Podman, tmp_path: Path) -> None:
     pods = Pods(built, built.folder / "pods", objects)
     for unit in ("lab-head", "lab-worker"):
         pods.start(unit, IMAGE, {"POD": f"{unit}-0"})
-    submitted = pods.of(
-        "lab-head", "keys", IMAGE, "submit", "ppo", "--env", "CartPole-v1", "--actors", "2",
+    submitted = pods.desk(
+        lab.keys, IMAGE, "submit", "ppo", "--env", "CartPole-v1", "--actors", "2",
         "--total-steps", "8192", "--wait", *HEAD,
     )  # fmt: skip
     built.run(*submitted)

@@ -163,6 +163,53 @@ def test_a_cluster_of_that_name_from_another_desk_is_left_alone(api: Api) -> Non
     api.artos("down", "lab")
 
 
+def test_keys_that_come_or_go_at_the_desk_do_so_in_the_cluster(api: Api) -> None:
+    up(api, "1")
+    keys = kept().keys
+    made = api.artos("keys", str(keys), "--user", "ann")
+    assert made["within"] > 0
+    assert api.ask("secret", "lab-user-keys") == ["ann.key", "owner.key", "owner.key_secret"]
+    api.ask("forbid", "PUT")
+    failed = api.tried("keys", str(keys), "--user", "ann", "--revoke")
+    assert failed.returncode == 1
+    assert "403: the keeper may not do that" in failed.stderr
+    assert "its cluster is not: repeat its `artos up`" in failed.stderr
+    api.ask("forbid", "")
+    assert "ann.key" in api.ask("secret", "lab-user-keys")
+    assert up(api, "1")["joined"]
+    assert api.ask("secret", "lab-user-keys") == ["owner.key", "owner.key_secret"]
+    told = api.tried("keys", str(keys), "--node", "any", "--revoke").stdout
+    assert "revoked node any: it is refused once the head's copy of the keys is new" in told
+    assert api.ask("secret", "lab-node-keys") == []
+    api.artos("down", "lab")
+
+
+def test_what_an_earlier_cluster_left_has_the_keys_of_this_one(api: Api) -> None:
+    from kubernetes import client, config  # noqa: PLC0415
+
+    up(api, "1")
+    config.load_kube_config()
+    kept().forget()  # as if by hand: its head is removed, its keys are gone, its Secrets are not
+    for unit in ("head", "worker"):
+        client.AppsV1Api().delete_namespaced_stateful_set(f"lab-{unit}", "default")
+    up(api, "1")
+    secret = client.CoreV1Api().read_namespaced_secret("lab-head-keys", "default").string_data
+    assert secret["head.key"] == (kept().keys / "head.key").read_text().strip()
+    api.artos("down", "lab")
+
+
+def test_a_cluster_whose_end_was_broken_off_comes_up_again(api: Api) -> None:
+    up(api, "1")
+    launcher = launcher_of(kept())
+    (head,) = (unit for unit in launcher.units() if unit.index == HEAD)
+    launcher.stop(head)
+    deadline = Deadline(PATIENCE)
+    while any(unit.index == HEAD for unit in launcher.units()):
+        assert not deadline.passed
+    assert not up(api, "1")["missing"]
+    api.artos("down", "lab")
+
+
 def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:
     api.ask("room", 2)  # the head and a worker
     started = up(api, "2", "--wait", "5")
