@@ -34,10 +34,12 @@ class BranchingActor(RolloutActor):
     To go on from the best of several copies is Aldous and Vazirani 1994 ("Go with the winners"), to
     begin further on as more succeed is Salimans and Chen 2018, there backwards.
 
-    All rows are of the policy, so on-policy learners learn from all of them. The environment can be
-    cloned, see ``artos.envs.cloned``.
+    All rows are of the policy, so on-policy learners learn from all of them, round by round. No row
+    says where a continuation begins, so there are no frame stacks, no recurrent policies and no
+    claims across rounds. The environment can be cloned, see ``artos.envs.cloned``.
     """
 
+    jumps = ("branch",)
     kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random", "_groups")
 
     def __init__(
@@ -52,7 +54,7 @@ class BranchingActor(RolloutActor):
 
         Raises:
             Refused: the environment cannot be cloned, a setting is out of range, or rows are to be
-                drawn from replay, where the next row has to be of the same episode.
+                read with those before or after: by replay, frame stacks, or a recurrent policy.
         """
         faults = []
         if self.group < 2 or self.envs % self.group or not self.envs:
@@ -69,6 +71,11 @@ class BranchingActor(RolloutActor):
             _try_to_clone(self.env)
         except NotBranched as error:
             faults.append(error.why)
+        faults += [
+            _NO_STACK.format(part.name, part.stack) for part in self.spec.parts if part.stack > 1
+        ]
+        if self.declared.state:
+            faults.append(_NO_STATE)
         if faults:
             raise Refused(faults)
         return super().data_keys()
@@ -153,6 +160,15 @@ def _try_to_clone(env: str) -> None:
 _NO_REPLAY = (
     "BranchingActor: rows are drawn from replay, but of its episodes some begin in the middle of "
     'others: let the table claim them, "learner.update": DataKeyTrigger(KEYS, size=N)'
+)
+_NO_STACK = (
+    "BranchingActor: {} are stacks of {} frames, read from the rows before, which are of another "
+    "episode where a continuation begins: store whole stacks, let the factory say "
+    'env.metadata = {{**env.metadata, "frame_stack": 1}}'
+)
+_NO_STATE = (
+    "BranchingActor: the policy is recurrent, and learners begin its state anew after each end, "
+    "where a continuation does not: give it a policy without a state"
 )
 _NOT_SINGLE = (
     "environment {} is a vector environment ({}), whose parts have no state of their own: let a "

@@ -116,6 +116,7 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     if workload.actor.policies:
         faults += table_faults(workload)
+    faults += _across_rounds(workload)
     parts = parts_of_data(workload)
     data = examined(workload.data, reference.folder, keys, faults, parts)
     plan = _draft(workload, reference, seed, keys, data)
@@ -260,6 +261,24 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
         yield f"{who}.every must be at least 1, not {every}"
     elif every > 1 and not history:
         yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
+
+
+def _across_rounds(workload: Workload) -> Iterator[str]:
+    """Rows that are handed over together, though the actor jumps between two rounds of them."""
+    jumps = [f"{ACTORS}.{name}" for name in workload.actor.jumps]
+    if not (fired := [target for target in jumps if target in workload.triggers]):
+        return
+    steps = workload.steps
+    for target, trigger in workload.triggers.items():
+        for demand in (part.demand for part in trigger.parts() if part.demand is not None):
+            where = f"triggers[{target!r}]: {fired[0]} may begin each round in another episode, "
+            if demand.episodes:
+                yield f"{where}so whole ones are not there: leave out Episodes, claim size={steps}"
+            elif isinstance(demand.size, int) and demand.size > 0 and steps % demand.size:
+                yield (
+                    f"{where}and size={demand.size} rows are of several rounds of {steps} steps: "
+                    f"set size={steps}, or a part of it that divides it"
+                )
 
 
 def _names(learner: Learner) -> list[str]:

@@ -81,6 +81,8 @@ class Actor:
     """The run's configuration in which each of the episodes last told began; empty: all in 0."""
     agents_ended: Sequence[int] = ()
     """Which agent of its game each of them was of, by number; empty if it plays none."""
+    jumps: Sequence[str] = ()
+    """Methods whose rounds need not go on where the last one stopped, though no row says so."""
     policies: Sequence[str] = ()
     """The learners by whose policies its agents act, if these are several."""
     parts: Mapping[str, Part] = MappingProxyType({})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -31,6 +31,18 @@ class Stairs(gym.Env[Any, Any]):
 class Uncloned(Stairs):
     def __init__(self) -> None:
         self.held = (each for each in ())
+
+
+class StackedStairs(Stairs):
+    metadata: ClassVar[dict[str, Any]] = {"frame_stack": 2}
+    observation_space = spaces.Box(0, 9, (2, 1), np.float32)
+
+    def _seen(self) -> Any:
+        return np.full((2, 1), self.at, np.float32)
+
+
+def stacked() -> StackedStairs:
+    return StackedStairs()
 
 
 def stairs() -> Stairs:

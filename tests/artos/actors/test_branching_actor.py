@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,15 @@ import pytest
 
 from artos.actors.branches import BranchingActor
 from artos.actors.context import ActorContext
+from artos.actors.rollout import RolloutActor
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Refused
+from artos.policies.recurrent import RecurrentActorCritic
 from artos.protocol.invocations import Invoke
+from artos.runtime.register import register
+from artos.specs.reference import Reference
 from artos.system.snapshot import pickled, put_back, taken_whole, unpickled
 
 DOWN, UP, WAIT = range(3)
@@ -106,6 +111,57 @@ def test_it_goes_on_from_a_snapshot(actor: Led) -> None:
     actor.round(UP, UP, UP, UP)
     put_back(actor, unpickled(saved))
     assert [actor.round(WAIT, DOWN, UP, WAIT), actor.round(UP, DOWN, DOWN, DOWN)] == expected
+
+
+@pytest.mark.parametrize(
+    ("env", "policy", "words"),
+    [
+        ("stacked", None, "observations are stacks of 2 frames"),
+        ("stairs", RecurrentActorCritic, "the policy is recurrent"),
+    ],
+)
+def test_what_rows_of_another_episode_would_be_part_of(env: str, policy: Any, words: str) -> None:
+    RolloutActor(f"stairs_env:{env}", policy).data_keys()
+    with pytest.raises(Refused, match=words):
+        BranchingActor(f"stairs_env:{env}", policy).data_keys()
+
+
+TABLE = """
+from artos import PPO, BranchingActor, Episodes, Workload
+from triggers import DataKeyTrigger, ObjectKeyTrigger, RoundTrigger
+
+KEYS = ("observations", "actions", "rewards", "terminations", "truncations")
+
+
+def table(fires: str, size: int = 0) -> Workload:
+    claim = dict(size=size) if size else dict(sample=Episodes(4))
+    return Workload(
+        name="stairs", actors=1, steps=8, total_steps=100, learner=PPO(),
+        actor=BranchingActor("stairs_env:stairs"),
+        triggers={
+            "learner.update": DataKeyTrigger((*KEYS, "log_probs", "values", "bootstraps"), **claim),
+            f"actors.{fires}": ObjectKeyTrigger("model_param") if size else RoundTrigger(),
+        },
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(0, "leave out Episodes"), (16, "size=16 rows are of several rounds"), (6, "set size=8"),
+     (4, ""), (8, "")],
+)  # fmt: skip
+def test_what_is_handed_over_across_rounds(size: int, words: str, tmp_path: Path) -> None:
+    (tmp_path / "claims.py").write_text(TABLE)
+
+    def faults(fires: str) -> str:
+        settings = {"fires": fires, "size": size}
+        found = register(Reference(f"{tmp_path}/claims.py:table", settings, str(tmp_path)), 0)
+        return "\n".join(fault for fault in found.faults if "in another episode" in fault)
+
+    assert words in faults("branch")
+    assert bool(words) == bool(faults("branch"))
+    assert not faults("sample"), "between two rounds nothing jumps then"
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
