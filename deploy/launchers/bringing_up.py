@@ -21,7 +21,7 @@ from artos.transport.address import FILE, published_in
 from deploy.client.head_client import HeadClient
 from deploy.launchers import cluster as clusters
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import Launcher, Unit, launcher_of, launcher_type
+from deploy.launchers.launcher import EngineFailed, Launcher, Unit, launcher_of, launcher_type
 
 _LOOK = 0.5
 _HEAD_ENDS, _GONE = 90.0, 60.0
@@ -95,7 +95,11 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
                     launcher.clear()
                 wanted.forget()
             raise
-    return msgspec.structs.replace(_wait(wanted, launcher, wait, say), joined=joined)
+    try:
+        return msgspec.structs.replace(_wait(wanted, launcher, wait, say), joined=joined)
+    except KeyboardInterrupt:
+        say(f"cluster {wanted.name} comes up all the same: `artos down {wanted.name}` ends it")
+        raise
 
 
 def down(name: str, say: Say) -> Cluster:
@@ -104,7 +108,7 @@ def down(name: str, say: Say) -> Cluster:
     Raises:
         Refused: there is no such cluster.
         DeadlineExceeded: units are left even after the engine was told to end them.
-        EngineFailed: something could not be removed; all else was.
+        EngineFailed: something could not be removed; all else was, and it may be ended again.
     """
     cluster = clusters.load(clusters.clusters() / name)
     launcher = launcher_of(cluster)
@@ -115,8 +119,10 @@ def down(name: str, say: Say) -> Cluster:
         _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
         try:
             launcher.clear()
-        finally:
-            cluster.forget()
+        except EngineFailed:
+            say(f"not all of it could be removed: `artos down {name}` again once that can be done")
+            raise
+        cluster.forget()
     return cluster
 
 

@@ -153,12 +153,16 @@ class Engine(Launcher):
     def clear(self) -> None:
         """Delete what ``start`` created; the volume with the runs stays."""
         _, client, namespace = _api()
+        failed = []
         for each in self._objects():
-            resource = _resource(client, each)
-            _asked(
-                f"delete {each['metadata']['name']}", resource.delete, each["metadata"]["name"],
-                namespace, but=(404,),
-            )  # fmt: skip
+            name = each["metadata"]["name"]
+            try:
+                resource = _resource(client, each)
+                _asked(f"delete {name}", resource.delete, name, namespace, but=(404,))
+            except EngineFailed as fault:
+                failed.append(str(fault))
+        if failed:
+            raise EngineFailed("Kubernetes", "delete all of it", "; ".join(failed))
 
     # -- objects -----------------------------------------------------------------------------------
 

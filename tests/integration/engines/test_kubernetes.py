@@ -210,6 +210,20 @@ def test_a_cluster_whose_end_was_broken_off_comes_up_again(api: Api) -> None:
     api.artos("down", "lab")
 
 
+def test_a_cluster_that_cannot_be_removed_is_not_forgotten(api: Api) -> None:
+    before = api.ask("objects")
+    up(api, "1")
+    api.ask("forbid", "DELETE")
+    refused = api.tried("down", "lab")
+    assert refused.returncode == 1
+    assert "`artos down lab` again" in refused.stderr
+    assert refused.stderr.count("403") > 2, "each that was left is named"
+    api.ask("forbid", "")
+    api.artos("down", "lab")
+    assert api.ask("objects") == before
+    assert not (clusters.clusters() / "lab" / clusters.RECORD).exists()
+
+
 def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:
     api.ask("room", 2)  # the head and a worker
     started = up(api, "2", "--wait", "5")
