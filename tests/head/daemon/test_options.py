@@ -222,6 +222,50 @@ def test_a_worker_with_images_gets_criu_and_no_capabilities(keys: Path, tmp_path
     assert "ARTOS_CRIU=/opt/artos/criu" in (tmp_path / "etc" / "worker.env").read_text()
 
 
+@pytest.mark.parametrize(
+    ("role", "file", "more", "lacks"),
+    [
+        ("head", "head.toml", "/srv/runs", 'runs = "/srv/runs"'),
+        ("worker", "worker.env", "--stop-seconds 90", "WORKER_FLAGS=--stop-seconds 90"),
+    ],
+)
+def test_settings_that_are_there_are_kept_and_what_they_lack_is_said(
+    role: str, file: str, more: str, lacks: str, keys: Path, tmp_path: Path
+) -> None:
+    words = (role, "tcp://10.0.0.1:5555", keys)
+    assert install(tmp_path, *words).returncode == 0
+    settings = tmp_path / "etc" / file
+    settings.write_text(f"{settings.read_text()}# edited\n")
+    again = install(tmp_path, *words)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "restart" not in again.stdout
+    before = settings.read_text()
+    other = install(tmp_path, *words, more)
+    assert other.returncode == 0
+    assert other.stderr.splitlines() == [
+        f"install.sh: kept {settings}, which does not say:",
+        lacks,
+        f"if it should, edit it, then: systemctl restart artos-{role}",
+    ]
+    assert settings.read_text() == before
+
+
+def test_a_service_whose_unit_has_changed_goes_on_as_it_was_and_that_is_said(
+    keys: Path, tmp_path: Path
+) -> None:
+    words = ("worker", "tcp://10.0.0.1:5555", keys)
+    assert "restart" not in install(tmp_path, *words).stdout
+    other = install(tmp_path, *words, ARTOS="/bin/false")
+    assert "goes on as it was until: systemctl restart artos-worker" in other.stdout
+
+
+@pytest.mark.parametrize("daemon", ["head", "worker"])
+def test_a_unit_has_the_time_that_its_settings_say(daemon: str) -> None:
+    """Daemons keep to their own: a shorter one of systemd's would kill what still saves."""
+    unit = (UNITS / f"artos-{daemon}.service").read_text().splitlines()
+    assert "TimeoutStopSec=infinity" in unit
+
+
 @pytest.mark.parametrize("daemon", ["head", "worker"])
 def test_a_unit_outlives_an_actor_for_which_memory_ran_out(daemon: str) -> None:
     """Else systemd ends a service as soon as the kernel has killed a process of it."""
