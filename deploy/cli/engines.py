@@ -130,6 +130,8 @@ def bring_up(options: argparse.Namespace) -> int:
     if options.json:
         print_json(started)
     elif options.env:
+        if started.forward:
+            to_stderr(f"artos: to reach its head from here, run: {started.forward} &")
         print(f"export ARTOS_HEAD={shlex.quote(started.address)}")
         print(f"export ARTOS_KEYS={shlex.quote(started.keys)}")
     else:
@@ -138,6 +140,8 @@ def bring_up(options: argparse.Namespace) -> int:
         for each in started.missing:
             print(f"  missing: {each}")
         print(f"  runs, logs and keys: {started.folder}")
+        if started.forward:
+            print(f"  to reach its head from here, run: {started.forward} &")
         print('  to use it: eval "$(artos up --env ...)", or')
         print(f"    export ARTOS_HEAD={started.address} ARTOS_KEYS={started.keys}")
         print(f"  to end it: artos down {started.name}")

@@ -53,9 +53,12 @@ class Started(msgspec.Struct, frozen=True):
     folder: str
     keys: str
     address: str
-    """Stays right wherever the engine places the head: file:PATH, or a name within the engine."""
+    """Where it is reached from here, wherever the engine places the head: file:PATH; or
+    tcp://127.0.0.1:PORT as long as ``forward`` runs."""
     head: str = ""
-    """tcp://IP:PORT; "" until the head has been placed."""
+    """tcp://IP:PORT, or tcp://NAME:PORT in a network of its own; "" until it has been placed."""
+    forward: str = ""
+    """The command that makes the head reachable from here, where it is needed."""
     nodes: tuple[NodeView, ...] = ()
     """Workers that have joined."""
     missing: tuple[str, ...] = ()
@@ -218,7 +221,7 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
             missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
     started = Started(
         cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
-        f"{FILE}{cluster.address}", head if view.version else "", nodes, tuple(missing),
+        f"{FILE}{cluster.address}", head if view.version else "", "", nodes, tuple(missing),
     )  # fmt: skip
     return started, units
 
@@ -238,13 +241,14 @@ def _look_at_units(
         missing.append(_missing(f"{lacks} of {cluster.least} workers", waiting, began))
     if missing and len(units) <= cluster.least and (why := launcher.refusal()):
         missing[-1] += f": {why}"
-    head = f"tcp://{cluster.name}-head:7700"
+    head, forward = launcher.way_in()
+    address = f"tcp://127.0.0.1:{head.rpartition(':')[2]}"
     nodes = tuple(
         NodeView(name=cluster.node(unit.index), alive=True, slots=cluster.slots) for unit in up
     )
     return Started(
-        cluster.name, cluster.engine, cluster.folder, str(cluster.keys), head,
-        "" if missing else head, nodes, tuple(missing),
+        cluster.name, cluster.engine, cluster.folder, str(cluster.keys), address,
+        "" if missing else head, forward, nodes, tuple(missing),
     )  # fmt: skip
 
 

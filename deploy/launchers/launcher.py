@@ -103,6 +103,13 @@ class Launcher(ABC):
         """Why some units that were asked for cannot be made, in the engine's words."""
         return ""
 
+    def way_in(self) -> tuple[str, str]:
+        """If it is ``inside``, the head's address there, and the command that forwards its port.
+
+        While that command runs, the same port of this machine is the head's.
+        """
+        return "", ""
+
     def hand_out_keys(self) -> float:
         """Give units the keys that are in the cluster's folder now, if they have copies of them.
 

@@ -138,6 +138,11 @@ class Engine(Launcher):
         newest = max(ours, key=lambda each: each.last_timestamp.timestamp(), default=None)
         return str(newest.message) if newest else ""
 
+    def way_in(self) -> tuple[str, str]:
+        """By the name of the head's Service, and by kubectl."""
+        head = f"{self._cluster.name}-head"
+        return f"tcp://{head}:{_PORT}", f"kubectl port-forward service/{head} {_PORT}"
+
     def hand_out_keys(self) -> float:
         """Put them into its Secrets, of which kubelets bring copies to the pods."""
         self._create([each for each in self._objects() if each["kind"] == "Secret"])
@@ -208,7 +213,7 @@ class Engine(Launcher):
         head, worker = _options(*own), _options(*reversed(own))
         record = msgspec.structs.replace(
             cluster, folder="/cluster", python="python", listen=f"tcp://0.0.0.0:{_PORT}",
-            head=f"tcp://{cluster.name}-head:{_PORT}",
+            head=self.way_in()[0],
         )  # fmt: skip
         words: dict[str, object] = {
             "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),

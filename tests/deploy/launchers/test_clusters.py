@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from deploy.cli.__main__ import main
 from deploy.launchers import bringing_up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.engines import kubernetes
-from deploy.launchers.launcher import Here, names
+from deploy.launchers.launcher import Here, Unit, names
 from deploy.launchers.unit import await_head, head_command, worker_words, write_config
 from head.daemon.options import config_for_engine, head_options
 
@@ -165,6 +166,33 @@ def test_a_shell_takes_over_what_up_prints_for_it(
     script = capsys.readouterr().out + 'printf "%s\\n%s" "$ARTOS_HEAD" "$ARTOS_KEYS"'
     told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.split("\n") == [f"file:{folder}/head", f"{folder}/keys"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--env",), ("--json",)])
+def test_the_head_of_a_network_of_its_own_is_reached_by_a_forwarded_port(
+    flags: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Its own name means nothing at the desk."""
+
+    def up(wanted: Cluster, wait: float, say: object) -> bringing_up.Started:
+        lab, units = cluster(tmp_path / "lab", engine="kubernetes"), (HEAD, 0)
+        return bringing_up._look_at_units(
+            lab, kubernetes.Engine(lab), [Unit(index, f"u{index}") for index in units], 0.0
+        )
+
+    monkeypatch.setattr(bringing_up, "up", up)
+    assert main(("up", "--on", "kubernetes", "--nodes", "1", *flags)) == 0
+    told = capsys.readouterr()
+    forward = "kubectl port-forward service/lab-head 7700"
+    if flags == ("--json",):
+        found = json.loads(told.out)
+        assert (found["name"], found["head"]) == ("lab", "tcp://lab-head:7700")
+        assert (found["address"], found["forward"]) == ("tcp://127.0.0.1:7700", forward)
+    else:
+        assert "export ARTOS_HEAD=tcp://127.0.0.1:7700" in told.out
+        assert f"run: {forward} &" in (told.err if flags else told.out)
+        assert "lab-head:" not in told.out
 
 
 def test_dry_run_starts_nothing(
