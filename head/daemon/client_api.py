@@ -311,8 +311,17 @@ class ClientApi:
         answer = control.Answer({"node": node.name, "actors": actors})
         if node.leaves:
             return _Change(answer)
+        runs = self._scheduler.all_runs
+        carried = [run for run in runs.in_order(runs.carried) if run.carrier == node.name]
+        before = [(run, msgspec.structs.replace(run)) for run in carried]
+
+        def take_back() -> None:
+            self._leaves(node.name, "")
+            for run, was in before:  # it need not save after all
+                self._scheduler.restore(run, was)
+
         self._leaves(node.name, _DRAINED)
-        return _Change(answer, partial(self._leaves, node.name, ""))
+        return _Change(answer, take_back)
 
     def _undrain(self, name: str) -> _Change:
         node = self._alive(name)

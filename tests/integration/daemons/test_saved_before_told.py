@@ -166,6 +166,31 @@ def test_nothing_else_is_changed_either(
     assert head.told(user, control.StopRun("r3"))["outcome"] == "interrupted"
 
 
+def test_a_drain_that_is_not_saved_ends_no_run_that_the_node_carries(
+    head: Head, user: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(RunHost, "signal", lambda _, run, number: told.append(run))
+    joined(head, "w1")
+    scheduler = head.daemon._scheduler  # type: ignore[union-attr]
+    up = control.RunUp("r1", 1, 1, b"", "", "", "", 1)
+    run = Run("r1", {}, str(head.folder), state="running", epoch=1, up=up, carrier="w1")
+    scheduler.submit(run)
+    with monkeypatch.context() as patch:
+
+        def fails(*_: object) -> None:
+            raise NO_ROOM
+
+        patch.setattr("head.daemon.rows.put", fails)
+        assert "nothing was changed" in head.ask(user, control.DrainNode("w1")).fault
+        runs(head)
+    assert not run.goes_on
+    assert told == []
+    assert not head.ask(user, control.DrainNode("w1")).fault
+    head.until(lambda: told == ["r1"])
+    assert run.goes_on
+
+
 def test_a_run_whose_beginning_is_not_saved_does_not_begin(
     head: Head, user: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
