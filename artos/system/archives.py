@@ -14,7 +14,7 @@ import shutil
 import stat
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
@@ -205,8 +205,10 @@ class Archives:
             return b""
         return content
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes, needed: Collection[str] = ()) -> None:
         """Keep an archive, even through a power cut; those unused for longest make room for it.
+
+        Those that are ``needed`` stay.
 
         Raises:
             Refused: the content is not what the name says.
@@ -217,7 +219,7 @@ class Archives:
         keep(self.folder)
         write_durably(self._file(name), content)
         for used_at, path in by_age(self.folder.glob("[!.]*.tar"))[:-_MOST]:
-            if time.time() - used_at > _UNUSED:
+            if time.time() - used_at > _UNUSED and path.stem not in needed:
                 shutil.rmtree(path.with_suffix(""), ignore_errors=True)
                 path.unlink(missing_ok=True)
 

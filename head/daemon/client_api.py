@@ -187,7 +187,8 @@ class ClientApi:
                 if len(message.content) > 2 * most * 1e6:  # an archive has some padding
                     raise Refused([f"the code takes more than {most:g} MB"])
                 read(message.content)
-                self._archives.put(message.archive, message.content)
+                needed = {run.archive for run in self._scheduler.runs.values()}
+                self._archives.put(message.archive, message.content, needed)
                 answer = {"archive": message.archive}
             case control.ReadLimits():
                 answer = {"archive_mb": self._options.archive_mb}

@@ -140,14 +140,14 @@ class WorkerDaemon(Closing):
                 numbers = ", ".join(map(str, cpus.shared))
                 _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
             self._accounts = NodeAccounts(options.name)
+            self._archives = Archives(cache / "code")
             self._executors = ExecutorHost(
-                options.name, cpus.now, options.keys.resolve(),
-                archives := Archives(cache / "code"),
+                options.name, cpus.now, options.keys.resolve(), self._archives,
                 home.folder, self._clock, _CLOSING, self._faults, self._accounts,
             )  # fmt: skip
             orders = home.folder.with_name(f"{home.folder.name}{_CARRIED}")
             self._carrier = RunCarrier(
-                options.head, keys, archives, orders, self._faults, self._accounts
+                options.head, keys, self._archives, orders, self._faults, self._accounts
             )
             self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
@@ -264,11 +264,7 @@ class WorkerDaemon(Closing):
             case control.Unassign(run=run):
                 self._executors.unassign(run)
             case control.Archive():
-                self._carrier.archive_came(message.archive)
-                try:
-                    self._executors.take_archive(message)
-                except (Refused, OSError) as error:
-                    _log.warning("a run's code cannot be stored: %s; asking for it again", error)
+                self._store(message)
             case control.CarryRun() | control.FinishRun():
                 self._handle_run(message)
             case control.ReadNodeLog():
@@ -295,6 +291,17 @@ class WorkerDaemon(Closing):
             self._send(control.RunEnded(message.run, message.epoch, None, why))
         else:
             self._carrier.carry(message)
+
+    def _store(self, archive: control.Archive) -> None:
+        why = "" if archive.content else "the head has its code no longer: submit the run again"
+        try:
+            if archive.content:
+                self._archives.put(archive.archive, archive.content)
+        except (Refused, OSError) as error:
+            why = f"its code cannot be stored: {error}"
+        for each in (self._executors, self._carrier):
+            for told in each.archive_came(archive.archive, why):
+                self._send(told)
 
     def _belong(self, accounts: bool, runs: str) -> None:
         """The head has admitted this node."""

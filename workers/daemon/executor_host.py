@@ -14,7 +14,6 @@ from artos.buffer.shm_folder import reap_orphans
 from artos.clock import Clock
 from artos.errors import Refused
 from artos.protocol.control import (
-    Archive,
     Assign,
     ExecutorEnded,
     FetchArchive,
@@ -125,15 +124,15 @@ class ExecutorHost:
         for run in {*self._wanted, *self._executors}:
             self.unassign(run)
 
-    def take_archive(self, archive: Archive) -> None:
-        """Store a code archive that the head sent; without content, the head does not have it.
+    def archive_came(self, name: str, why: str) -> list[Message]:
+        """The head has answered; ``why`` an archive is not here all the same, "" if it is.
 
-        Raises:
-            Refused: the archive is damaged; the head will be asked for it again.
+        Executors that wait for one that is not are given up; returns what to tell the head.
         """
-        self._asked.discard(archive.archive)
-        if archive.content:
-            self._archives.put(archive.archive, archive.content)
+        self._asked.discard(name)
+        waiting = [run for run in self._wanted.keys() - self._executors.keys() if why]
+        without = [self._wanted[run] for run in waiting if self._wanted[run].archive == name]
+        return [told for assign in without for told in self._cannot_open(assign, why)]
 
     def forget_requests(self) -> None:
         """Ask for missing archives again: the head has restarted and forgotten the requests."""

@@ -126,13 +126,18 @@ class RunCarrier:
             try:
                 self._start(carry)
             except (Refused, OSError) as error:
-                why = f"its process could not be started: {error}"
-                reports.append(RunEnded(run, carry.epoch, None, why))
+                reports.append(_not_started(carry, str(error)))
         return reports
 
-    def archive_came(self, name: str) -> None:
-        """The head has answered: it is here now, or has to be asked for again."""
+    def archive_came(self, name: str, why: str) -> list[Message]:
+        """The head has answered; ``why`` an archive is not here all the same, "" if it is.
+
+        Processes that wait for one that is not are given up; returns what to tell the head.
+        """
         self._asked.discard(name)
+        waiting = [run for run in self._wanted.keys() - self._carried.keys() if why]
+        without = [self._wanted.pop(run) for run in waiting if self._wanted[run].archive == name]
+        return [_not_started(carry, why) for carry in without]
 
     def _start(self, carry: CarryRun) -> None:
         place, log = keep(self._folder) / carry.run, Path(carry.folder) / _LOG
@@ -175,3 +180,7 @@ class RunCarrier:
         for run, carried in [*self._carried.items()]:
             carried.child.kill()
             self._forget(run)
+
+
+def _not_started(carry: CarryRun, why: str) -> RunEnded:
+    return RunEnded(carry.run, carry.epoch, None, f"its process could not be started: {why}")

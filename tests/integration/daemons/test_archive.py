@@ -369,6 +369,16 @@ def test_only_what_the_name_says_is_kept(code: Path, tmp_path: Path) -> None:
     assert name not in kept
 
 
+def test_what_is_needed_stays_however_long_ago_it_was_unpacked(tmp_path: Path) -> None:
+    kept, names = Archives(tmp_path / "kept"), [name_of(bytes([n])) for n in range(17)]
+    for number, name in enumerate(names):
+        kept.put(name, bytes([number]))
+    for name in names[:2]:
+        os.utime(tmp_path / "kept" / f"{name}.tar", (1.0, 1.0))
+    kept.put(name_of(b"new"), b"new", {names[0]})
+    assert [name in kept for name in names[:3]] == [True, False, True]
+
+
 def test_names_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     """A name comes from a peer: it is a hash, not a path."""
     secret = tmp_path / "secret.tar"

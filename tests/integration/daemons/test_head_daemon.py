@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import time
@@ -299,6 +300,23 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
     worker.say(control.FetchArchive("0" * 64))
     head.until(lambda: worker.last(control.Archive).archive == "0" * 64, worker)
     assert worker.last(control.Archive).content == b""
+
+
+def test_code_stays_that_a_run_needs_to_go_on(head: Head, tmp_path: Path) -> None:
+    kept, names = head.folder / "runs" / ".head" / "code", []
+    user, code = head.peer("user:owner/1"), tmp_path / "user"
+    code.mkdir()
+    for number in range(18):
+        (code / "a.py").write_text(f"x = {number}\n")
+        name, content = pack(code)
+        names.append(name)
+        assert not head.ask(user, control.Archive(name, content)).fault
+        if number < 2:
+            os.utime(kept / f"{name}.tar", (1.0, 1.0))
+        if number == 0:
+            over = Run("r1", {}, str(head.folder / "runs" / "r1"), name, state="done")
+            head.daemon._scheduler.submit(over)  # type: ignore[union-attr]
+    assert [(kept / f"{name}.tar").exists() for name in names[:3]] == [True, False, True]
 
 
 def test_asking_again_does_not_submit_again(head: Head) -> None:

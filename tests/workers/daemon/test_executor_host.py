@@ -17,7 +17,6 @@ from helpers import PATIENCE
 from artos.clock import SystemClock
 from artos.errors import Refused
 from artos.protocol.control import (
-    Archive,
     Assign,
     ExecutorEnded,
     FetchArchive,
@@ -79,21 +78,31 @@ def test_code_is_fetched_once(host: ExecutorHost, tmp_path: Path) -> None:
     host.assign(assign(archive=name))
     assert host.step() == [FetchArchive(name)]
     assert host.step() == []
-    with pytest.raises(Refused, match="damaged"):
-        host.take_archive(Archive(name, content[:-1]))
-    assert host.step() == [FetchArchive(name)], "what came was damaged"
     host.forget_requests()
     assert host.step() == [FetchArchive(name)], "the head was started again"
-    host.take_archive(Archive(name, content))
+    Archives(tmp_path / "archives").put(name, content)
+    assert host.archive_came(name, "") == []
     assert host.step() == []
     assert host.runs == {"r": 1}
 
 
-def test_code_that_is_unsafe_is_not_unpacked(host: ExecutorHost) -> None:
+def test_an_executor_whose_code_does_not_come_is_given_up(host: ExecutorHost) -> None:
+    """It would be asked for without end."""
+    host.assign(assign(archive="0" * 64))
+    assert host.step() == [FetchArchive("0" * 64)]
+    assert host.archive_came("1" * 64, "that is not here") == []
+    (ended,) = host.archive_came("0" * 64, "no space left")
+    assert ended == ExecutorEnded("r", 1, "it could not be opened: no space left")
+    assert host.step() == []
+    assert host.runs == {}
+
+
+def test_code_that_is_unsafe_is_not_unpacked(host: ExecutorHost, tmp_path: Path) -> None:
     bad = b"no archive at all"
     host.assign(assign(archive=name_of(bad)))
     host.step()
-    host.take_archive(Archive(name_of(bad), bad))
+    Archives(tmp_path / "archives").put(name_of(bad), bad)
+    host.archive_came(name_of(bad), "")
     (ended,) = host.step()
     assert isinstance(ended, ExecutorEnded)
     assert "archive" in ended.why

@@ -76,10 +76,21 @@ def test_code_that_is_not_here_is_asked_for_once(carrier: RunCarrier, tmp_path: 
     assert carrier.step() == [FetchArchive(name)]
     assert carrier.step() == []
     Archives(tmp_path / "code").put(name, content)
-    carrier.archive_came(name)
+    assert carrier.archive_came(name, "") == []
     (ended,) = steps(carrier)
     assert isinstance(ended, RunEnded)
     assert ended.status == 0
+
+
+def test_a_process_whose_code_does_not_come_is_given_up(
+    carrier: RunCarrier, tmp_path: Path
+) -> None:
+    carrier.carry(carry(tmp_path, archive="0" * 64))
+    assert carrier.step() == [FetchArchive("0" * 64)]
+    why = "its process could not be started: no space left"
+    assert carrier.archive_came("0" * 64, "no space left") == [RunEnded("r1", 1, None, why)]
+    assert carrier.step() == []
+    assert carrier.runs == {}
 
 
 def test_what_cannot_begin_or_is_stopped_before_is_told(
