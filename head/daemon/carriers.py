@@ -27,7 +27,7 @@ class Place:
     devices: str
     """As in ``--devices``."""
     taken: int = 0
-    """Run processes there whose learners may use a device."""
+    """Learners of runs there that may use a device."""
 
     def seats(self, wants: str) -> int:
         """How many learners can use a device at once that is as wanted, if nobody else does."""
@@ -96,7 +96,9 @@ class Carriers:
         That counts as without a device while it has as many runs as it may have.
         """
         carried = Counter(each.carrier for each in there)
-        taken = Counter(each.carrier for each in there if each.has_device)
+        taken = Counter[str]()
+        for each in there:
+            taken[each.carrier] += each.devices
         devices = self._devices if carried[""] < self._at_once else ""
         places = [Place("", devices, taken[""])]
         for node in self._nodes.with_devices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from worlds import World
 
@@ -70,6 +71,18 @@ def test_a_run_begins_on_the_node_with_the_device_and_others_do_not() -> None:
     assert submitted(world, "r3", "policy=cpu,model=pool").carrier == "w2", "one learner asks"
     assert submitted(world, "r4", "policy=cpu,model=cpu").carrier == ""
     world.check()
+
+
+def test_a_run_counts_for_as_many_devices_as_its_learners_use() -> None:
+    world = World()
+    joined(world, "w1", "cpu:a=3")
+    joined(world, "w2", "cpu:a=2")
+    run = submitted(world, wants="policy=pool,model=pool")
+    assert run.carrier == "w1"
+    assert submitted(world, "r2").carrier == "w2"
+    plan = b'{"device": "pool", "replicas": 4}'
+    world.scheduler.run_up(msgspec.structs.replace(world.run_up(run), plan=plan))
+    assert submitted(world, "r3").carrier == "w2", "as its plan says, once it is known"
 
 
 def test_a_run_of_an_account_begins_where_the_daemon_may_switch() -> None:
