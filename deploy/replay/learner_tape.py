@@ -70,19 +70,19 @@ class Played(Tape):
 
     def next_call(self, version: int) -> Called | None:
         """The next invocation; None if the process came to no other that counts."""
-        if self._at == len(self._records) or version == self._last:
+        if not self.more or version == self._last:
             return None
         record = self._records[self._at]
         if not isinstance(record, Called):
-            raise self._differs(f"did not {_WORDS[type(record)]}")
+            raise self.differs(f"did not {_WORDS[type(record)]}")
         return record
 
     def _next(self, kind: type[Any]) -> Any:
-        if self._at == len(self._records):
+        if not self.more:
             raise Killed
         record = self._records[self._at]
         if not isinstance(record, kind):
-            raise self._differs(f"did not {_WORDS[type(record)]}, but {_WORDS[kind]}")
+            raise self.differs(f"did not {_WORDS[type(record)]}, but {_WORDS[kind]}")
         self._at += 1
         return record
 
@@ -91,7 +91,7 @@ class Played(Tape):
         record, self._version = self._next(Begun), weights.version
         found = checksum(weights) if weights.version >= 0 else 0
         if (record.version, record.checksum) != (weights.version, found):
-            raise self._differs(f"went on from another version than {record.version}")
+            raise self.differs(f"went on from another version than {record.version}")
 
     def goes_on(self, priorities: Path) -> None:
         """Put there what the process in the run found."""
@@ -122,7 +122,7 @@ class Played(Tape):
         if record is UNCHANGED:
             seen = self._seen.get((what, len(counts))) or [0] * len(counts)
         elif (record.what, len(record.counts)) != (what, len(counts)):
-            raise self._differs("looked at other rows")
+            raise self.differs("looked at other rows")
         else:
             seen = self._seen[what, len(counts)] = [*record.counts]
         if what == ROWS:
@@ -133,7 +133,7 @@ class Played(Tape):
         """What it was given in the run."""
         record: Peer = self._next(Peer)
         if record.learner != name:
-            raise self._differs(f"asked for the state of {name} instead of {record.learner}")
+            raise self.differs(f"asked for the state of {name} instead of {record.learner}")
         return self._following.state(name, record.version)
 
     def publishes(self, weights: ObjectRegion) -> None:
@@ -144,11 +144,11 @@ class Played(Tape):
     def published(self, weights: ObjectRegion) -> None:
         """Compare the version with that of the run."""
         self._version, following = weights.version, self._following
-        told = self._at < len(self._records)
+        told = self.more
         expected = self._next(Published).checksum if told else self._found_later()
         if expected is not None:
             if expected != checksum(weights):
-                raise self._differs("made another version")
+                raise self.differs("made another version")
             following.verified += 1
         following.published(weights.version)
         if following.until is not None and weights.version >= following.until:
@@ -171,14 +171,20 @@ class Played(Tape):
         self._use_threads()
 
     def _use_threads(self) -> None:
-        while self._at < len(self._records):
+        while self.more:
             record = self._records[self._at]
             if not isinstance(record, Threads) or record.turn > self._turn:
                 return
             self._at += 1
             sys.modules["torch"].set_num_threads(record.threads)
 
-    def _differs(self, what: str) -> Differs:
+    @property
+    def more(self) -> bool:
+        """Whether the process did more than what was played so far."""
+        return self._at < len(self._records)
+
+    def differs(self, what: str) -> Differs:
+        """From what the process did, after the newest version."""
         return Differs(Difference(self._member, what, version=self._version))
 
 

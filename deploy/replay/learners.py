@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from bdb import BdbQuit
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -226,12 +227,17 @@ class ReplayedLearner:
             return
         except (Differs, Over):
             raise
+        except BdbQuit as error:
+            raise Over("the debugger was left") from error
         except Exception as error:  # whatever the learner raises
             if then is not None and self._weights.version == then.version:
                 return  # it did in the run, and was started again
             if self._replicas and (why := self._replicas.lost()):
                 raise Over(why) from error
-            raise Over(f"{self.name} raised {type(error).__name__}: {error}") from error
+            what = f"raised {type(error).__name__}: {error}"
+            if played.more:
+                raise played.differs(what) from error
+            raise Over(f"{self.name} {what}") from error
 
     def _call(self, role: LearnerRole, called: Called) -> None:
         call = self._invocation(called)

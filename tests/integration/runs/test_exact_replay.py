@@ -20,8 +20,10 @@ from artos.buffer.samplers.priority_memory import PriorityMemory
 from artos.buffer.segment import Segment
 from artos.errors import Refused
 from artos.runs.checkpoint import read_manifest
-from artos.runs.tape import Published, read, tapes
+from artos.runs.tape import Called, Header, Published, Record, read, tapes
+from deploy.replay import opening
 from deploy.replay.opening import replayed
+from triggers.algorithms import ppo
 
 pytestmark = pytest.mark.processes
 
@@ -227,6 +229,38 @@ def test_a_debugger_before_an_update(short: Path) -> None:
     assert "version 3 is about to be made" in found.out
     assert ", True)" in found.out
     assert found.out.splitlines()[-1] == "6 versions, all as in the run"
+
+
+def test_a_debugger_that_is_left(short: Path) -> None:
+    found = repeated(short, "--break", 3, typed="q\n")
+    assert found.status == 0, found.err
+    said = "3 versions, all as in the run; it ends there: the debugger was left\n"
+    assert found.out.endswith(said)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_learner_that_raises(
+    short: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    """That is a difference if the run went on; else it may have raised there, too."""
+
+    def until_it_raises(path: Path) -> tuple[Header, list[Record]]:
+        header, records = read(path)
+        first = next(at for at, record in enumerate(records) if isinstance(record, Called))
+        return header, records if goes_on else records[: first + 1]
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(opening, "read", until_it_raises)
+    monkeypatch.setattr(ppo, "advantages", fail)
+    found = replayed(short / "run")
+    why = "learner raised ValueError: no"
+    if goes_on:
+        assert (str(found.first_difference), found.ended) == (f"{why} at version 0", "")
+    else:
+        assert (found.first_difference, found.ended) == (None, why)
+    assert found.versions == 1
 
 
 def test_a_damaged_weight_is_noticed(short: Path, tmp_path: Path) -> None:
