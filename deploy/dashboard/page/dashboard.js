@@ -71,13 +71,14 @@ function surface(height) {
   return canvas;
 }
 
+// Whether numbers differ by more than what labels show; adding less than that may change nothing.
+const apart = (low, high) => high - low > Math.max(Math.abs(low), Math.abs(high)) * 1e-12;
+
 function ticks(low, high, count) {
-  if (!(high > low)) return [low];
+  if (!apart(low, high)) return [low];
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
-  const found = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(+at.toPrecision(12));
-  return found;
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough), first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12));
 }
 
 // Lines, bands between two lines, and points with bars, over one pair of axes.
@@ -91,8 +92,9 @@ function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
   const least = (all) => all.reduce((a, b) => Math.min(a, b), Infinity), most = (all) => all.reduce((a, b) => Math.max(a, b), -Infinity);
   const box = { left: 64, right: 16, top: 12, bottom: 40 };
   let [x0, x1, y0, y1] = xs.length ? [least(xs), most(xs), least(ys), most(ys)] : [0, 1, 0, 1];
-  if (y0 === y1) [y0, y1] = [y0 - 1, y1 + 1];
-  if (x0 === x1) x1 = x0 + 1;
+  const pad = (at) => Math.max(1, Math.abs(at) * 1e-6);
+  if (!apart(y0, y1)) [y0, y1] = [y0 - pad(y0), y1 + pad(y1)];
+  if (!apart(x0, x1)) x1 = x0 + pad(x0);
   const draw = () => {
     const pen = canvas.pen(), wide = canvas.clientWidth - box.left - box.right, high = height - box.top - box.bottom;
     const px = (x) => box.left + ((x - x0) / (x1 - x0)) * wide, py = (y) => box.top + (1 - (y - y0) / (y1 - y0)) * high;

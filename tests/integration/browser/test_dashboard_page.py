@@ -16,6 +16,8 @@ from chromium import Tab, browsing
 from dashboards import DRAWN, FAULT, SECONDS, command, look, serving, started
 from helpers import ROOT
 
+from head.records.episodes import Episodes
+
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 pytest.importorskip("websockets")
 ALL, ONE = ("curves", "cluster", "bill"), ("timeline", "path", "lags", "wiring", "logs", "run")
@@ -101,6 +103,19 @@ def test_rows_of_every_class_of_lags_have_a_bar(tab: Tab, runs: Path, address: s
       return pixels.filter((each) => each === 0xffad5c0b).length / scale;
     })"""
     assert tab.value(heights) == pytest.approx([220, 220 / 3, 220 / 6, 440 / 3, 0], abs=1.5)
+
+
+def test_returns_that_differ_by_their_last_digit_are_drawn(
+    tab: Tab, runs: Path, address: str
+) -> None:
+    folder = runs / "even"
+    shutil.copytree(runs / "over", folder)
+    file = folder / "episodes.csv"
+    file.write_text("step,return,length\n" + "".join(f"{n},0.1,1\n" for n in (1, 2, 3)))
+    means = Episodes.read(file).running_mean()
+    assert 0 < means.max() - means.min() < 2e-17
+    look(tab, address, "curves?runs=even")
+    tab.wait(DRAWN)
 
 
 def test_a_timeline_is_zoomed_and_moved(tab: Tab, address: str) -> None:
