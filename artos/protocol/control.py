@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 17
+PROTOCOL = 18
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -108,6 +108,7 @@ class ScaleRun(UserRequest, frozen=True, tag=True):
 
     run: Line
     actors: Number
+    request: Count = 0
 
 
 class SetRun(UserRequest, frozen=True, tag=True):
@@ -118,6 +119,7 @@ class SetRun(UserRequest, frozen=True, tag=True):
 
     run: Line
     settings: Settings
+    request: Count = 0
 
 
 class StopRun(UserRequest, frozen=True, tag=True):
@@ -147,6 +149,7 @@ class RunScaled(Message, frozen=True, tag=True):
     actors: Small
     most: Small
     fault: Text = ""
+    request: Count = 0
 
 
 class RunSet(Message, frozen=True, tag=True):
@@ -158,6 +161,7 @@ class RunSet(Message, frozen=True, tag=True):
     number: Small = 0
     settings: Settings = field(default_factory=dict)
     fault: Text = ""
+    request: Count = 0
 
 
 class BranchRun(Message, frozen=True, tag=True):
@@ -173,6 +177,7 @@ class BranchRun(Message, frozen=True, tag=True):
     steps: Count = 0
     seed: Count = 0
     greedy: bool = False
+    request: Count = 0
 
 
 class RunBranched(Message, frozen=True, tag=True):
@@ -183,13 +188,14 @@ class RunBranched(Message, frozen=True, tag=True):
 
     file: Line = ""
     fault: Text = ""
+    request: Count = 0
 
 
 RunRequest = ScaleRun | SetRun
 """What a live run is asked for; it replies in the order of the requests."""
 RunReply = RunScaled | RunSet
 LocalRequest = RunRequest | BranchRun
-"""What a run on one machine is asked for."""
+"""What a run on one machine is asked for; the reply is of the same ``request``, any number."""
 LocalReply = RunReply | RunBranched
 
 

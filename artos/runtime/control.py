@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -106,7 +108,8 @@ class ControlServer:
             try:
                 asked = codec.decode(data)
                 if isinstance(asked, control.LocalRequest):
-                    self._answers.put(codec.encode(change(asked)))
+                    answer = msgspec.structs.replace(change(asked), request=asked.request)
+                    self._answers.put(codec.encode(answer))
                 else:
                     malformed += 1
             except (BadMessage, MailboxFull):  # or nobody reads the answers
@@ -160,12 +163,11 @@ def _answered(run: Path, request: control.LocalRequest, reply: type[R], seconds:
                         f" and this command is of {ours}: use the `artos` that started the run"
                     ]
                 )
-            data = _asked(address, request, seconds)
+            answer = _asked(address, request, seconds)
     except (FileNotFoundError, *UNREADABLE):
         raise NotRunning(str(run)) from None
-    if data is None:
+    if answer is None:
         raise DeadlineExceeded(f"the run's answer to `{command}`", seconds)
-    answer = codec.decode(data)
     if not isinstance(answer, reply):
         asked, got = type(request).__name__, type(answer).__name__
         raise BadMessage(f"a run answers {asked} with {reply.__name__}, not {got}")
@@ -174,10 +176,16 @@ def _answered(run: Path, request: control.LocalRequest, reply: type[R], seconds:
     return answer
 
 
-def _asked(address: BoardAddress, request: control.LocalRequest, seconds: float) -> bytes | None:
+def _asked(address: BoardAddress, request: control.LocalRequest, seconds: float) -> Any:
+    """The answer to this request; None if there is none within so many ``seconds``."""
     board = Board.attach(Path(address.board), address.table)
-    answers = board.down(_CONTROL)
-    answers.clear()  # of a process that gave up waiting
+    answers, until = board.down(_CONTROL), time.monotonic() + seconds
+    request = msgspec.structs.replace(request, request=secrets.randbits(32))
+    answers.clear()  # of processes that gave up waiting; the run may still be about to answer them
     board.up(_CONTROL).put(codec.encode(request))
     board.notify(_CONTROL)
-    return answers.get(seconds)
+    while (data := answers.get(max(0.0, until - time.monotonic()))) is not None:
+        answer = codec.decode(data)
+        if getattr(answer, "request", request.request) == request.request:
+            return answer
+    return None
