@@ -75,7 +75,6 @@ class RunMemory(Closing):
                 for each in plan.beside
             }
             """The model blocks of the learners beside the first."""
-            self.blocks = self._blocks()
             self._fill_data()
             for server, spec in plan.requests().items():
                 RequestBlock.create(self.site.requests_path(server), spec)
@@ -85,22 +84,25 @@ class RunMemory(Closing):
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
             self.plan_file.write_bytes(msgspec.json.encode(plan))
+            # Last: what was left is lost if this folder is removed.
+            self.blocks = self._blocks()
         except BaseException:
             self._folder.remove()
             raise
 
     def _blocks(self) -> dict[int, ActorBlock]:
+        new = {
+            actor: ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
+            for actor in range(self.plan.actors)
+            if actor not in self._left
+        }
         for folder in {path.parent for path in self._left.values()}:
             for path in folder.glob(f"{PRIORITIES}*"):
                 path.rename(self._folder.path / path.name)
         for actor, path in self._left.items():
             path.rename(self.site.block_path(actor))
-        return {
-            actor: ActorBlock.attach(self.site.block_path(actor))
-            if actor in self._left
-            else ActorBlock.create(self.site.block_path(actor), self.plan.block(actor))
-            for actor in range(self.plan.actors)
-        }
+        left = {actor: ActorBlock.attach(self.site.block_path(actor)) for actor in self._left}
+        return dict(sorted((new | left).items()))
 
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):

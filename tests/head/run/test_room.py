@@ -7,15 +7,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from elastic_loop import full_batch, troupe
 
-from artos.buffer.shm_folder import ShmFolder, reap_orphans
-from artos.errors import MemoryTooSmall
+from artos.buffer.actor_block import ActorBlock
+from artos.buffer.shm_folder import PRIORITIES, ShmFolder, reap_orphans
+from artos.errors import MemoryTooSmall, Refused
 from artos.runs import run_memory
 from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
-from artos.runs.run_memory import CacheMemory, check_space, held_bytes, needed_bytes
+from artos.runs.run_memory import CacheMemory, RunMemory, check_space, held_bytes, needed_bytes
 from artos.specs.actor_count import Manual
 
 
@@ -52,6 +54,30 @@ def test_a_worker_opens_no_block_beyond_its_limit(
         leave(monkeypatch, None)
         cache.open(0, 1, 0)
         assert cache.blocks.keys() == {0}
+
+
+@pytest.mark.parametrize("fails", ["data", "block"])
+def test_a_resume_that_is_refused_leaves_the_rows_where_they_were(
+    fails: str, plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = msgspec.structs.replace(plan, actors=2)
+    killed = ShmFolder.create("killed")
+    try:
+        block = killed.path / "actor-0"
+        ActorBlock.create(block, plan.block(0))
+        (killed.path / f"{PRIORITIES}learner.update").touch()
+        where, what = (RunMemory, "_fill_data") if fails == "data" else (ActorBlock, "create")
+
+        def refuse(*given: object) -> None:
+            raise Refused(["the file has changed"])
+
+        monkeypatch.setattr(where, what, refuse)
+        with pytest.raises(Refused):
+            RunMemory(plan, "resumed", tmp_path, left={0: block})
+        there = sorted(path.name for path in killed.path.iterdir())
+        assert there == ["actor-0", "owner", f"{PRIORITIES}learner.update"]
+    finally:
+        killed.remove()
 
 
 def test_memory_that_is_removed_meanwhile_is_not_counted(
