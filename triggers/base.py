@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # Triggers of users import them from here.
 Arrived, Began, Committed, Ended = events.Arrived, events.Began, events.Committed, events.Ended
+EndedBefore = events.EndedBefore
 Joined, Learned, Left, Published = events.Joined, events.Learned, events.Left, events.Published
 Recheck, Requested, Resumed = events.Recheck, invocations.Requested, events.Resumed
 Rewound, Shortened, Tick = events.Rewound, events.Shortened, events.Tick

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from artos.specs.keys import EPISODES
 from triggers.base import Trigger
 from triggers.checks import counts
-from triggers.events import Arrived, Event, Firing, Published, Resumed
+from triggers.events import Arrived, EndedBefore, Event, Firing, Published, Resumed
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -40,6 +40,8 @@ class CountTrigger(Trigger):
                 there = max(counted, *event.written.values())
                 self._more += there - counted
                 self._counted[event.actor] = there
+            case EndedBefore():
+                self._ended = event.episodes
             case Resumed():
                 self._counted[event.actor] = event.rows
         if self._more < (many := self.rows or self.episodes or 1):

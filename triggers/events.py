@@ -75,6 +75,12 @@ class Resumed(msgspec.Struct, frozen=True):
     rows: int
 
 
+class EndedBefore(msgspec.Struct, frozen=True):
+    """So many episodes had ended before the run resumed."""
+
+    episodes: int
+
+
 class Published(msgspec.Struct, frozen=True):
     """A model-related object has a new version."""
 
@@ -140,8 +146,8 @@ class Recheck(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Committed | Began | Arrived | Ended | Rewound | Resumed | Published | Joined | Left | Ungranted
-    | Shortened | Learned | Tick | Recheck | Requested
+    Committed | Began | Arrived | Ended | Rewound | Resumed | EndedBefore | Published | Joined
+    | Left | Ungranted | Shortened | Learned | Tick | Recheck | Requested
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from triggers import (
     TimeTrigger,
     ValueTrigger,
 )
-from triggers.events import Event, Published, Resumed, Rewound, Tick
+from triggers.events import EndedBefore, Event, Published, Resumed, Rewound, Tick
 from triggers.table import decode_trigger
 from triggers.verify.verifier import faults
 
@@ -49,6 +49,12 @@ def test_rows_of_an_earlier_part_of_the_run_were_counted_then() -> None:
     trigger = CountTrigger(10)
     assert feed(trigger, [Resumed(0, 100), arrived(0, 109)]) == []
     assert len(fire(trigger, arrived(0, 110))) == 1
+
+
+def test_episodes_of_an_earlier_part_of_the_run_were_counted_then() -> None:
+    trigger = CountTrigger(episodes=10)
+    assert feed(trigger, [EndedBefore(95), Published("episodes_ended", 104)]) == []
+    assert len(fire(trigger, Published("episodes_ended", 105))) == 1
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from artos.specs.keys import EPISODES, episodes_of
 from artos.specs.members import ENV, Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Published
+from triggers.events import EndedBefore, Published
 from triggers.table import Table
 
 
@@ -26,18 +26,23 @@ class Returns(Concern[Run]):
     def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
         read = {name: episodes_of(name) for t in table.values() for name in t.objects_read()}
-        self._counts, self._episodes = EPISODES in read, 0
+        self._counts = EPISODES in read
         self._last = {name: deque[float](maxlen=most) for name, most in read.items() if most}
         self._env: Mapping[str, float] = {}
         self._since = self._told = 0
+
+    def begin(self) -> None:
+        """Triggers count on from the episodes of earlier parts."""
+        if self._counts and (before := self.run.monitor.episodes):
+            self.run.feed(EndedBefore(before))
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """An actor has finished episodes."""
         if not ((self._counts or self._last) and self.run.members.role(member).samples):
             return NOTHING
         if self._counts and done.returns:
-            self._episodes += len(done.returns)
-            self.run.feed(Published(EPISODES, self._episodes, value=(self._episodes,)))
+            ended = self.run.monitor.episodes
+            self.run.feed(Published(EPISODES, ended, value=(ended,)))
         configuration = self.run.configuration
         if (now := configuration.of(ENV)) != self._env:
             self._env, self._since = now, configuration.number

@@ -18,7 +18,15 @@ from artos.specs.actor_count import Manual
 from artos.specs.configuration import Changeable, Configuration
 from artos.specs.members import Member
 from head.run.concerns.configured import Configured
-from triggers import CountTrigger, DataKeyTrigger, Once, SetTrigger, TimeTrigger, ValueTrigger
+from triggers import (
+    CountTrigger,
+    DataKeyTrigger,
+    Once,
+    SetTrigger,
+    TimeTrigger,
+    Trigger,
+    ValueTrigger,
+)
 from triggers.events import Event, Published
 from triggers.journal import read
 from triggers.setting import following
@@ -201,3 +209,17 @@ def test_episodes_are_counted_as_they_end(tmp_path: Path) -> None:
             run.step()
         written = run.coordinator.rounds.written_by(0)
     assert written == 3 * STEPS, "two episodes a round"
+
+
+@pytest.mark.parametrize(
+    "sixth", [Once(CountTrigger(episodes=5)), ValueTrigger("episodes_ended", above=105)]
+)
+def test_a_resumed_run_counts_its_episodes_on(sixth: Trigger, tmp_path: Path) -> None:
+    rows = full_batch(1) | {"set.max_lag": SetTrigger(sixth, 0)}
+    with troupe(Manual(1, 1), rows, 0, tmp_path, updates=30, kind=Playing) as run:
+        run.coordinator.monitor.episodes = 100
+        run.begin()
+        while not run.coordinator.configuration.number:
+            run.step()
+        written = run.coordinator.rounds.written_by(0)
+    assert written == 3 * STEPS, "two episodes a round, and none of those before"
