@@ -157,9 +157,11 @@ class ObjectRegion:
         slot = self.allocate()
         copy_into({name: slot.arrays[name] for name in values}, values)
         for array in self.spec.public:
-            # A finite sum is as good as a look at each, and one pass; one may overflow, though.
-            total = float(slot.arrays[array.name].sum())
-            if not math.isfinite(total) and not np.isfinite(slot.arrays[array.name]).all():
+            public = slot.arrays[array.name]
+            with np.errstate(over="ignore", invalid="ignore"):
+                total = float(public.sum())
+            # A finite sum is as good as a look at each; that of finite values may overflow.
+            if not math.isfinite(total) and not np.isfinite(public).all():
                 what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
                 raise NotFinite(what, total, self.version)
         self.commit(slot, self.version + 1, firing)

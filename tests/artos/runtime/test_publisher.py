@@ -77,6 +77,18 @@ def test_nothing_that_is_not_finite_is_published(
     assert model["noise_scale"].version == -1
 
 
+def test_large_values_are_finite_though_their_sum_is_not(
+    model: ModelBlock, publish: Publisher
+) -> None:
+    large = np.full((2, 3), 3e38, np.float32)
+    publish("mean", large)
+    publish("mean", large * np.array([[1], [-1]], np.float32))
+    np.testing.assert_array_equal(publish.newest("mean"), large * np.array([[1], [-1]]))
+    large[1, 1] = np.nan
+    with pytest.raises(NotFinite):
+        publish("mean", large)
+
+
 def test_who_comes_after_a_crash_goes_on_from_there(model: ModelBlock, publish: Publisher) -> None:
     publish("seen", 7)
     again = Publisher(KEYS, model.objects)
