@@ -124,7 +124,7 @@ class RequestBlock:
         whether or not it is answered.
 
         Raises:
-            BadRequest: an array is missing, or has another shape; nothing is asked.
+            BadRequest: an array is missing, or has another shape or kind; nothing is asked.
         """
         number = max(int(self.asked[place]), after) + 1
         for name, array in self.asks.items():
@@ -133,6 +133,8 @@ class RequestBlock:
             wanted = (min(rows, array.shape[1]), *array.shape[2:])
             if given.shape != wanted:
                 why = f"has shape {given.shape}, not {wanted}: at most {array.shape[1]} rows"
+                raise BadRequest(self.spec.server.name, name, why)
+            if why := uncast(given, array.dtype):
                 raise BadRequest(self.spec.server.name, name, why)
             array[place, :rows] = given
         self.rows[place] = rows
@@ -206,6 +208,13 @@ class RequestBlock:
     def __repr__(self) -> str:
         waiting = int((self.asked != self.answered).sum())
         return f"<RequestBlock {self.spec.server.name}: {waiting} of {self.spec.places} wait>"
+
+
+def uncast(given: Any, to: np.dtype[Any]) -> str:
+    """Why an array is not stored as this dtype: numbers would become others; "" if it can be."""
+    kind = np.asarray(given).dtype
+    fits = np.can_cast(kind, to, "same_kind")
+    return "" if fits else f"has dtype {kind}, and {to} is declared: convert it, or declare {kind}"
 
 
 def block_bytes(spec: RequestSpec) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.object_region import ObjectRegion
-from artos.buffer.request_block import RequestBlock
+from artos.buffer.request_block import RequestBlock, uncast
 from artos.errors import BadAnswer
 from artos.protocol.invocations import Done, Failed, Invoke
 from artos.runs.answers import AnswersFile
@@ -150,6 +150,8 @@ class ServerRole:
                 raise BadAnswer(spec.name, key.name, "is missing: answer returns all that answers")
             if np.shape(array) != wanted:
                 why = f"has shape {np.shape(array)}; return {wanted}, a row for each that was asked"
+                raise BadAnswer(spec.name, key.name, why)
+            if why := uncast(array, np.dtype(key.dtype)):
                 raise BadAnswer(spec.name, key.name, why)
         return found
 

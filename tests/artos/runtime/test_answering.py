@@ -10,7 +10,7 @@ import pytest
 
 from artos.buffer.actor_block import INCARNATIONS
 from artos.buffer.desk import Bell, Desk, first_number
-from artos.buffer.request_block import RequestBlock, RequestSpec, block_bytes
+from artos.buffer.request_block import RequestBlock, RequestSpec, block_bytes, uncast
 from artos.clock import ManualClock
 from artos.errors import BadAnswer, BadRequest, DeadlineExceeded, LayoutMismatch
 from artos.runtime.answering import ServerRole
@@ -182,6 +182,7 @@ def test_a_replay_numbers_requests_as_the_run_did(stage: Stage) -> None:
         ({"sum": np.zeros(ROWS)}, "'first' is missing"),
         ({"sum": np.zeros(1), "first": np.zeros((ROWS, 1))}, r"'sum' has shape \(1,\); return"),
         ({"sum": np.zeros(ROWS), "first": np.zeros(ROWS)}, r"'first' has shape \(4,\)"),
+        ({"sum": np.full(ROWS, 1j)}, "'sum' has dtype complex128, and float32 is declared"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(answered: Any, why: str, stage: Stage) -> None:
@@ -197,6 +198,7 @@ def test_an_answer_that_does_not_fit_is_refused(answered: Any, why: str, stage: 
         ({"y": rows(0)}, "'x' is missing"),
         ({"x": rows(0, ROWS + 1)}, r"'x' has shape \(5, 2\), not \(4, 2\): at most 4 rows"),
         ({"x": rows(0)[:, 0]}, r"'x' has shape \(4,\), not \(4, 2\)"),
+        ({"x": rows(0) + 0j}, "'x' has dtype complex64, and float32 is declared"),
     ],
 )
 def test_a_request_that_does_not_fit_is_none(asked: Any, why: str, stage: Stage) -> None:
@@ -204,6 +206,16 @@ def test_a_request_that_does_not_fit_is_none(asked: Any, why: str, stage: Stage)
         stage.desk(0).ask(asked)
     stage.role.answer_all()
     assert stage.server.batches == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "fits"),
+    [("float32", "int64", False), ("float32", "bool", False), ("int64", "uint8", False),
+     ("float64", "float32", True), ("int64", "float32", True), ("bool", "int8", True),
+     ("int64", "int32", True)],
+)  # fmt: skip
+def test_numbers_stay_what_they_are(kind: str, to: str, fits: bool) -> None:
+    assert bool(uncast(np.zeros(2, kind), np.dtype(to))) != fits
 
 
 def test_who_waits_in_vain_says_for_whom(stage: Stage) -> None:
