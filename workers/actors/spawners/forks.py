@@ -91,8 +91,17 @@ class Forks:
             self._sharing, self.ready = None, True
         if not self.ready:
             return []
-        asked, self._asked = self._asked, []
-        return [self._fork(member, slot) for member, slot in asked]
+        spawned: list[Spawned] = []
+        try:
+            while self._asked:
+                spawned.append(self._fork(*self._asked.pop(0)))
+        except TemplateFailed as failed:
+            self._failed = failed.why
+        except OSError as error:
+            self._failed = str(error)
+        if self._failed and not spawned:  # else raised next time, so that no process is lost
+            raise TemplateFailed(self.kind, self._failed)
+        return spawned
 
     def _fork(self, member: Member, slot: Slot | None) -> Spawned:
         log = self._place.log_of(member)
@@ -101,7 +110,7 @@ class Forks:
         try:
             self._requests.write(msgspec.json.encode(order) + b"\n")
         except BrokenPipeError:
-            raise TemplateFailed(self.kind, "the fork server is gone") from None
+            raise self._gone() from None
         pid = int(self._answer())
         if slot is not None:
             self._pin(pid, slot)
@@ -109,10 +118,14 @@ class Forks:
 
     def _answer(self) -> bytes:
         ready, _, _ = select.select([self._answers], [], [], _FORK_SECONDS)
-        line = self._answers.readline() if ready else b""
-        if not line:
+        if not ready:
             raise TemplateFailed(self.kind, f"the fork server gave no pid in {_FORK_SECONDS:g} s")
+        if not (line := self._answers.readline()):
+            raise self._gone()
         return line
+
+    def _gone(self) -> TemplateFailed:
+        return TemplateFailed(self.kind, self._server.log_tail() or "the fork server is gone")
 
     def close(self) -> None:
         """End the fork server; the actors that it made live on."""
