@@ -196,7 +196,9 @@ class Restored:
 class Host:
     """A manager with everything around it."""
 
-    def __init__(self, folder: Path, actors: int, slots: int, park: Park, most: int = 9) -> None:
+    def __init__(
+        self, folder: Path, actors: int, slots: int, park: Park, most: int = 9, *, pin: bool = False
+    ) -> None:
         self.clock = ManualClock()
         self.mail, self.recovered = FakeMail(actors), list[int]()
         self.strategy, self.spare = FakeStrategy(folder / "log"), FakeStrategy(folder / "log")
@@ -212,7 +214,7 @@ class Host:
         self.manager = ProcessManager(
             Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
             Spawner([lambda: self.strategy, lambda: self.spare], most=most), cpus,
-            SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=False,
+            SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=pin,
         )  # fmt: skip
         self._number = 0
 

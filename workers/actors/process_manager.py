@@ -183,6 +183,7 @@ class ProcessManager:
         for spawned in self.spawner.poll():
             record = self._records[spawned.member]
             record.spawned(spawned.child, spawned.kind, self._clock.now())
+            self._turns.pin(record, self._turns.nominal_slot(record))
             self.accounts.watch(record.actor, spawned.child.pid)
             self._newcomers.spawned(record.member, spawned.child.pid)
         for member in tuple(self._turns.under_way):

@@ -121,17 +121,23 @@ class Turns:
     def _run(self, record: ActorRecord, slot: Slot) -> None:
         if record.state is State.PARKED:
             self._tiers.run_again(record)
-        if self._pin and record.pinned != slot and record.child is not None:
-            try:
-                pinning.pin(record.child.pid, slot)
-            except NotPinned as error:
-                if record.child.died() is None:
-                    _log.warning("%s", error)
+        if record.pinned != slot:
+            self.pin(record, slot)
             record.moved_to(slot)  # even if it failed: it would fail again
         # While others wait for a slot, an actor gets one invocation at a time.
         crowded = self._slots.is_crowded
         while record.waiting and not (crowded and record.unanswered):
             self._mail.passers[record.member].pass_message(record.next_call())
+
+    def pin(self, record: ActorRecord, slot: Slot) -> None:
+        """Move an actor's process to a slot's CPU, if that is wanted; if it fails, warn."""
+        if not self._pin or record.child is None:
+            return
+        try:
+            pinning.pin(record.child.pid, slot)
+        except NotPinned as error:
+            if not record.child.has_ended():
+                _log.warning("%s", error)
 
     def end_turn(self, record: ActorRecord) -> None:
         """Have an actor that has answered everything go on, or give its slot to others and wait."""

@@ -96,10 +96,7 @@ def build(
     early = None
     # Images of the first forks are large, since only the kernel knows which pages a fork shares.
     if preloaded is not None and elastic.start == "auto" and elastic.park != "checkpoint":
-        early = Early(
-            preloaded, place, pinning.pin, most, images=_images(criu),
-            others=node.plan.actors > most,
-        )  # fmt: skip
+        early = Early(preloaded, place, most, images=_images(criu), others=node.plan.actors > most)
     return ProcessManager(
         place, mail, recover, Spawner(strategies, early, _UNREADY * len(cpu_slots)), cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
@@ -158,7 +155,7 @@ def _strategies(
     If none is asked for, clones are for environments that cannot be forked.
     """
     member = Member(TEMPLATE)
-    forks = partial(Forks, place, member, pinning.pin, begin, images=_images(criu))
+    forks = partial(Forks, place, member, begin, images=_images(criu))
     strategies: dict[str, Callable[[], SpawnStrategy]] = {}
     if isinstance(criu, Criu) and _images(criu):
         strategies["auto"] = partial(forks, optional=True)

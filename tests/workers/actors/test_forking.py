@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def forking(place: Place, server: Server) -> Forks:
-    made = Forks(place, Member(TEMPLATE), lambda pid, slot: None, server)
+    made = Forks(place, Member(TEMPLATE), server)
     made.ready = True
     for member in acting(0, 1, 2):
         made.request(member, None)

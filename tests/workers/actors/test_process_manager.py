@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from host_fixture import FIVE, FOUR, ONE, THREE, TWO, Host, Restored
 
-from artos.errors import CheckpointRefused, RestoreFailed
+from artos.errors import CheckpointRefused, NotPinned, RestoreFailed
 from artos.protocol.invocations import Ready
 from artos.specs.elastic import Park
 from artos.specs.members import TEMPLATE, Member
 from artos.system.logs import MOST_BYTES
+from workers.actors import turns
 from workers.actors.actor_record import State
+from workers.host.slots import Slot
 
 
 @pytest.fixture
@@ -43,6 +45,27 @@ def test_with_room_for_all_invocations_go_straight_through(host: Any) -> None:
     assert there.state(ONE) is State.RUNNING
     there.answer(ONE)
     assert there.state(ONE) is State.PARKED
+
+
+@pytest.mark.parametrize("pin", [True, False])
+def test_a_new_process_is_moved_to_a_cpu_only_if_that_is_wanted(
+    tmp_path: Path, pin: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[Slot] = []
+
+    def refuse(pid: int, slot: Slot) -> None:
+        asked.append(slot)
+        raise NotPinned(pid, "1", {pid: "0"})
+
+    monkeypatch.setattr(turns.pinning, "pin", refuse)
+    there = Host(tmp_path, actors=2, slots=2, park="auto", pin=pin)
+    there.manager.start(TWO)
+    assert asked == [Slot(1)] * pin
+    assert ("not pinned to CPU 1" in caplog.text) is pin, "which ends nothing"
+    there.ask(TWO)
+    there.say(TWO, Ready(0.0))
+    assert there.state(TWO) is State.RUNNING
+    there.manager.stop(0.0)
 
 
 def test_what_is_asked_before_it_is_up_waits(host: Any) -> None:

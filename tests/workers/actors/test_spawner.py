@@ -54,8 +54,7 @@ class First:
     def __init__(self, *, others: bool) -> None:
         self.others, self.left = others, 2
 
-    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
-        del slot
+    def spawn(self, member: Member) -> Spawned | None:
         self.left -= 1
         return spawned(member, "fork") if self.left >= 0 else None
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from artos.runtime.preload import Preloaded
 from artos.specs.members import Member
 from artos.system.child import ProcessSpec
 from artos.system.child_modules import ChildModule
 from workers.actors.spawners.spawner import Place, Spawned
-from workers.host.slots import Slot
 
 
 class Early:
@@ -23,16 +20,15 @@ class Early:
         self,
         preloaded: Preloaded,
         place: Place,
-        pin: Callable[[int, Slot], None],
         most: int,
         *,
         others: bool,
         images: bool,
     ) -> None:
-        self._preloaded, self._place, self._pin = preloaded, place, pin
+        self._preloaded, self._place = preloaded, place
         self._left, self.others, self._images = most, others, images
 
-    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+    def spawn(self, member: Member) -> Spawned | None:
         """A new process of that actor; None if another way to spawn it must be taken."""
         if not self._left:
             return None
@@ -40,8 +36,4 @@ class Early:
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec = ProcessSpec(ChildModule.MEMBER, arguments, apart=self._images)
         child = self._preloaded.forked(spec, self._place.log_of(member))
-        if child is None:
-            return None
-        if slot is not None:
-            self._pin(child.pid, slot)
-        return Spawned(member, child, "fork")
+        return None if child is None else Spawned(member, child, "fork")

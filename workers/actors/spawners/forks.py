@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import subprocess
-from collections.abc import Callable
 from typing import IO
 
 import msgspec
@@ -44,14 +43,13 @@ class Forks:
         self,
         place: Place,
         member: Member,
-        pin: Callable[[int, Slot], None],
         begin: Starter = start,
         *,
         images: bool = False,
         optional: bool = False,
     ) -> None:
-        self._place, self._pin, self._images, self.optional = place, pin, images, optional
-        self._asked: list[tuple[Member, Slot | None]] = []
+        self._place, self._images, self.optional = place, images, optional
+        self._asked: list[Member] = []
         self.ready, self._failed = False, ""
         self._sharing: subprocess.Popen[bytes] | None = None
         self._log = place.log(TEMPLATE)
@@ -65,7 +63,8 @@ class Forks:
 
     def request(self, member: Member, slot: Slot | None) -> None:
         """Ask for a fork; it is made once the fork server is ready."""
-        self._asked.append((member, slot))
+        del slot  # only who made it can move it there
+        self._asked.append(member)
 
     def heard(self, message: FromMember) -> None:
         """Decide by what the fork server reports whether it can be used."""
@@ -94,7 +93,7 @@ class Forks:
         spawned: list[Spawned] = []
         try:
             while self._asked:
-                spawned.append(self._fork(*self._asked.pop(0)))
+                spawned.append(self._fork(self._asked.pop(0)))
         except TemplateFailed as failed:
             self._failed = failed.why
         except OSError as error:
@@ -103,7 +102,7 @@ class Forks:
             raise TemplateFailed(self.kind, self._failed)
         return spawned
 
-    def _fork(self, member: Member, slot: Slot | None) -> Spawned:
+    def _fork(self, member: Member) -> Spawned:
         log = self._place.log_of(member)
         order = Identity(self._place.site_for(member), str(log))
         adopt_orphans()
@@ -111,10 +110,7 @@ class Forks:
             self._requests.write(msgspec.json.encode(order) + b"\n")
         except BrokenPipeError:
             raise self._gone() from None
-        pid = int(self._answer())
-        if slot is not None:
-            self._pin(pid, slot)
-        return Spawned(member, Child(pid, log), self.kind)
+        return Spawned(member, Child(int(self._answer()), log), self.kind)
 
     def _answer(self) -> bytes:
         ready, _, _ = select.select([self._answers], [], [], _FORK_SECONDS)

@@ -98,7 +98,10 @@ class SpawnStrategy(Protocol):
         """Whether a request need not wait for a template."""
 
     def request(self, member: Member, slot: Slot | None) -> None:
-        """Ask for a process, on that slot's CPU if one is given; ``poll`` will return it."""
+        """Ask for a process, which ``poll`` will return.
+
+        Where it is started by a command, it is on that slot's CPU, if one is given, at once.
+        """
 
     def heard(self, message: FromMember) -> None:
         """The template reported."""
@@ -148,7 +151,7 @@ class EarlySpawn(Protocol):
 
     others: bool
 
-    def spawn(self, member: Member, slot: Slot | None) -> Spawned | None:
+    def spawn(self, member: Member) -> Spawned | None:
         """A new process of that actor; None if another way to spawn it must be taken."""
 
 
@@ -209,7 +212,7 @@ class Spawner:
             self._spawn(member, self._waiting.pop(member))
 
     def _spawn(self, member: Member, slot: Slot | None) -> None:
-        first = None if self._early is None else self._early.spawn(member, slot)
+        first = None if self._early is None else self._early.spawn(member)
         self._asked[member] = slot
         if first is not None:
             self._begun.append(first)
