@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
@@ -15,6 +16,9 @@ from artos.system.logging_setup import to_stderr
 from artos.system.regular_file import contents
 from deploy.cli.common import add_json, add_labels, print_json
 from deploy.cli.parser import Parser, whole
+
+if TYPE_CHECKING:
+    from deploy.launchers.cluster import Cluster
 
 
 def add_up(parser: Parser) -> None:
@@ -88,8 +92,8 @@ def add_down(parser: Parser) -> None:
 
 def bring_up(options: argparse.Namespace) -> int:
     """``artos up``: a cluster on an engine."""
-    from deploy.launchers import bringing_up, launcher  # noqa: PLC0415
-    from deploy.launchers.cluster import Cluster, clusters, faults  # noqa: PLC0415
+    from deploy.launchers import bringing_up  # noqa: PLC0415
+    from deploy.launchers.cluster import Cluster, clusters  # noqa: PLC0415
     from head.daemon.options import config_for_engine  # noqa: PLC0415
 
     least, most = _bounds(options.nodes)
@@ -109,22 +113,7 @@ def bring_up(options: argparse.Namespace) -> int:
         python=options.python,
     )
     if options.dry_run is not None:
-        kind = launcher.launcher_type(options.on)
-        if wrong := [*faults(wanted), *kind.misasked(wanted)]:
-            raise Refused(wrong)
-        engine = kind(wanted)
-        plan = engine.plan()
-        if options.dry_run:
-            files = _write(Path(options.dry_run), {**plan, **engine.beside()})
-            if options.json:
-                print_json({"files": files})
-            else:
-                print("\n".join(files))
-        elif options.json:
-            print_json(plan)
-        else:
-            print("\n".join(f"# {name}\n{text}" for name, text in plan.items()))
-        return ExitStatus.DONE
+        return _show_plan(wanted, options.dry_run, as_json=options.json)
     with redirect_stdout(sys.stderr):  # an engine's client may print, as Ray's does
         started = bringing_up.up(wanted, options.wait, lambda said: to_stderr(f"artos: {said}"))
     if options.json:
@@ -145,6 +134,29 @@ def bring_up(options: argparse.Namespace) -> int:
         print('  to use it: eval "$(artos up --env ...)", or')
         print(f"    export ARTOS_HEAD={started.address} ARTOS_KEYS={started.keys}")
         print(f"  to end it: artos down {started.name}")
+    return ExitStatus.DONE
+
+
+def _show_plan(wanted: Cluster, folder: str, *, as_json: bool) -> int:
+    """Print what would be started, or write it into a folder if one is named."""
+    from deploy.launchers.cluster import faults  # noqa: PLC0415
+    from deploy.launchers.launcher import launcher_type  # noqa: PLC0415
+
+    kind = launcher_type(wanted.engine)
+    if wrong := [*faults(wanted), *kind.misasked(wanted)]:
+        raise Refused(wrong)
+    engine = kind(wanted)
+    plan = engine.plan()
+    if folder:
+        files = _write(Path(folder), {**plan, **engine.beside()})
+        if as_json:
+            print_json({"files": files})
+        else:
+            print("\n".join(files))
+    elif as_json:
+        print_json(plan)
+    else:
+        print("\n".join(f"# {name}\n{text}" for name, text in plan.items()))
     return ExitStatus.DONE
 
 
