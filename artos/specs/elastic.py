@@ -55,6 +55,11 @@ class Elastic(msgspec.Struct, frozen=True):
             raise Refused(faults)
         return changed
 
+    @property
+    def image_bytes(self) -> int:
+        """Shared memory of a node that is set aside for images: those on a tmpfs, if bounded."""
+        return self.image_mb * 1_000_000 if self.images == "tmpfs" else 0
+
     def faults(self) -> list[str]:
         """Values out of range."""
         counts = {"slots": self.slots, "image_mb": self.image_mb}

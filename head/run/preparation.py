@@ -75,7 +75,7 @@ def begun(
         Refused, RunExists, ShmTooSmall: nothing is left behind.
     """
     registration = _registered(request, preloaded, host_faults, on_nodes=on_nodes)
-    check_space(registration.plan)
+    check_space(registration.plan, beside=_image_bytes(registration.plan, on_nodes=on_nodes))
     with (
         requests.held(),
         _new_folder(request, registration) as folder,
@@ -111,7 +111,7 @@ def resumed(
         # Rows in the checkpoint are those that its states belong to.
         there = manifest.rows if plan.keeps_rows and manifest.rows_file is None else ()
         blocks = left.blocks(plan, there)
-        check_space(plan, blocks.values())
+        check_space(plan, blocks.values(), _image_bytes(plan, on_nodes=on_nodes))
         with RunMemory(plan, folder.path.name, folder.logs, folder.path, blocks) as node:
             try:
                 manifest = _restore(folder, node, blocks, goes_on=bool(states))
@@ -136,6 +136,11 @@ def resumed(
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})
             yield PreparedRun(registration, folder, node, manifest, states)
+
+
+def _image_bytes(plan: Plan, *, on_nodes: bool) -> int:
+    """Shared memory for images of actors that live here."""
+    return 0 if on_nodes else plan.elastic.image_bytes
 
 
 def _registered(
