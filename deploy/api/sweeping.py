@@ -300,7 +300,10 @@ def _draw(path: Path, runs: Sequence[SweepRun]) -> None:
     curves = []
     for words, each in by_settings(runs).items():
         with suppress(ArtosError):  # a damaged record, which `artos status` tells of
-            curves.append(curve_of(words, [ReadRun(Path(run.folder)) for run in each]))
-    found, beside = [*filter(None, curves)], "mean return of 100 episodes; band: all seeds"
+            every = [ReadRun(Path(run.folder)) for run in each]
+            there = [run for run in every if len(run.episodes)]
+            some = f" ({len(there)} of {len(every)} runs)" if len(there) < len(every) else ""
+            curves.append(curve_of(f"{words}{some}", there))
+    found, beside = [*filter(None, curves)], "mean return of 100 episodes; band: lowest to highest"
     made = drawn(lambda axes: draw_curves(axes, found, "environment steps", beside), ("png",))
     path.write_bytes(made["png"])

@@ -5,8 +5,8 @@ Where a curve is of several runs, it is their mean, and a band from the lowest t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -102,13 +102,15 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
 def _returns(
     groups: Sequence[Group], name: str, question: str, below: str, *, seconds: bool = False
 ) -> Answer | None:
-    found = [(g, curve_of(g.label, g.runs, seconds=seconds)) for g in groups]
-    curves = [curve for _, curve in found if curve is not None]
+    begun = _having(groups, lambda run: len(run.episodes) > 0)
+    found = {g: curve for g in begun if (curve := curve_of(g.label, g.runs, seconds=seconds))}
+    there, curves = [*found], [*found.values()]
     if not curves:
         return None
     caption = (
         f"Return per episode while learning (mean of the last {WINDOW} episodes) by {below}. "
-        f"{_spread(groups)}A curve ends where the first of its runs does. {_whose(groups)}"
+        f"{_spread(there)}A curve ends where the first of its runs does. "
+        f"{_whose(there, groups, 'episodes to compare')}"
     )
     beside = f"return, mean of {WINDOW} episodes"
     return Answer(name, question, caption, lambda axes: draw_curves(axes, curves, below, beside))
@@ -125,21 +127,24 @@ _IN_TIME = partial(
 
 
 def _evaluated(groups: Sequence[Group]) -> Answer | None:
-    curves = []
-    for group in groups:
-        runs = [run.evaluated for run in group.runs if run.evaluated]
-        if runs and min(map(len, runs)) > 1:
-            at = np.unique([float(each.steps) for run in runs for each in run])
-            at = at[(at >= max(r[0].steps for r in runs)) & (at <= min(r[-1].steps for r in runs))]
-            values = [
-                np.interp(at, [e.steps for e in run], [e.mean_return for e in run]) for run in runs
-            ]
-            curves.append(Curve(group.label, at, np.stack(values)))
+    there, curves = list[Group](), list[Curve]()
+    for group in _having(groups, lambda run: len(run.evaluated) > 1):
+        runs = [run.evaluated for run in group.runs]
+        at = np.unique([float(each.steps) for run in runs for each in run])
+        at = at[(at >= max(r[0].steps for r in runs)) & (at <= min(r[-1].steps for r in runs))]
+        if not at.size:
+            continue
+        values = [
+            np.interp(at, [e.steps for e in run], [e.mean_return for e in run]) for run in runs
+        ]
+        curves.append(Curve(group.label, at, np.stack(values)))
+        there.append(group)
     if not curves:
         return None
     caption = (
         "Mean return of evaluations during training, in environments of their own and without "
-        f"exploration, by environment steps. {_spread(groups)}{_whose(groups)}"
+        f"exploration, by environment steps. {_spread(there)}"
+        f"{_whose(there, groups, 'evaluations to compare')}"
     )
     beside = "mean return of an evaluation"
     return Answer(
@@ -149,7 +154,8 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
 
 
 def _lags(groups: Sequence[Group]) -> Answer | None:
-    shares = {group.label: [*_lag_shares(group)] for group in groups}
+    there = _having(groups, _lag_shares)
+    shares = {group.label: [*map(_lag_shares, group.runs)] for group in there}
     names = sorted(
         {name for each in shares.values() for run in each for name in run},
         key=lambda name: int(name.partition("-")[0]),
@@ -158,7 +164,7 @@ def _lags(groups: Sequence[Group]) -> Answer | None:
         return None
     caption = (
         "How many versions older than the learner's the rows were that it learned from, as shares "
-        f"of all of them. {_spread(groups, 'Bars')}{_whose(groups)}"
+        f"of all of them. {_spread(there, 'Bars')}{_whose(there, groups, 'any such row')}"
     )
     return Answer(
         "lag", "How old are the rows that it learns from?", caption,
@@ -166,16 +172,15 @@ def _lags(groups: Sequence[Group]) -> Answer | None:
     )  # fmt: skip
 
 
-def _lag_shares(group: Group) -> Iterator[dict[str, float]]:
-    for run in group.runs:
-        counts: dict[str, int] = run.last.lags or run.summary.get("lag_histogram", {})
-        if total := sum(counts.values()):
-            yield {name: rows / total for name, rows in counts.items()}
+def _lag_shares(run: ReadRun) -> dict[str, float]:
+    counts: dict[str, int] = run.last.lags or run.summary.get("lag_histogram", {})
+    total = sum(counts.values())
+    return {name: rows / total for name, rows in counts.items() if total}
 
 
 def _times(groups: Sequence[Group]) -> Answer | None:
-    shares = {group.label: [run.last.shares for run in group.runs if run.last.shares]
-              for group in groups}  # fmt: skip
+    there = _having(groups, lambda run: run.last.shares)
+    shares = {group.label: [run.last.shares for run in group.runs] for group in there}
     kinds = dict.fromkeys(kind for each in shares.values() for run in each for kind in run)
     every = [run for each in shares.values() for run in each]
     names = [name for name in kinds if max(run.get(name, 0.0) for run in every) >= 0.005]
@@ -183,7 +188,8 @@ def _times(groups: Sequence[Group]) -> Answer | None:
         return None
     caption = (
         "Where members spent their time: shares of the wall time of the learner, and of all actors "
-        f"together; shares below 0.5 % are left out. {_spread(groups, 'Bars')}{_whose(groups)}"
+        f"together; shares below 0.5 % are left out. {_spread(there, 'Bars')}"
+        f"{_whose(there, groups, 'times')}"
     )
     return Answer(
         "time", "Where does the time go?", caption,
@@ -206,7 +212,7 @@ def _did(groups: Sequence[Group]) -> Answer | None:
         "Slices that are too short to be seen are joined.",
         *(["The run was longer: these are its last seconds."] if told.begin > 1.0 else []),
         *([f"{told.left_out} more members are left out."] if told.left_out else []),
-        _whose(groups),
+        _whose(groups, groups),
     ))  # fmt: skip
     return Answer(
         "timeline", "Who did what when?", caption, lambda axes: draw_timeline(axes, told),
@@ -222,7 +228,6 @@ def _bars(
     bars = {
         whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
         for whose, each in shares.items()
-        if each
     }
     places, width = np.arange(len(names), dtype=np.float64), 0.8 / len(bars)
     for number, (whose, values) in enumerate(bars.items()):
@@ -257,5 +262,15 @@ def _spread(groups: Sequence[Group], what: str = "Lines") -> str:
     )
 
 
-def _whose(groups: Sequence[Group]) -> str:
-    return "; ".join(label(group.who).strip() for group in groups) + "."
+def _having(groups: Sequence[Group], has: Callable[[ReadRun], object]) -> list[Group]:
+    """Of each group those runs that have it, if there are any."""
+    found = (replace(group, runs=tuple(filter(has, group.runs))) for group in groups)
+    return [group for group in found if group.runs]
+
+
+def _whose(there: Sequence[Group], groups: Sequence[Group], what: str = "") -> str:
+    """Whose data is there; of all ``groups``, some runs may be without."""
+    without = sum(len(group.runs) for group in groups) - sum(len(group.runs) for group in there)
+    left_out = f" {without} without {what} {'are' if without > 1 else 'is'} left out."
+    named = "; ".join(label(group.who).strip() for group in there)
+    return f"{named}.{left_out * (without > 0)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
 from deploy.cli.__main__ import main
 from deploy.cli.sweep import text
+from deploy.figures import questions
+from deploy.figures.questions import Curve
 
 
 @pytest.fixture
@@ -32,6 +34,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], int, Pa
         folder.mkdir()
         summary = {"outcome": "done", "mean_return_100": 1000 * settings["lr"] - seed, "steps": 9}
         (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
+        if seed < 3:
+            (folder / "episodes.csv").write_text("step,return,length\n1,0.5,1\n2,1.5,1\n")
         return Result(folder, summary)
 
     monkeypatch.setattr(sweeping, "run_named", run_named)
@@ -57,6 +61,20 @@ def test_every_combination_is_run_with_every_seed(begun: Any, tmp_path: Path) ->
     assert (failed.outcome, failed.mean_return_100) == ("failed", None)
     assert "NotFinite" in failed.why
     assert Path(found.figure).stat().st_size > 1000
+
+
+@pytest.mark.usefixtures("begun")
+def test_a_curve_says_of_how_many_runs_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw_curves(axes: Any, curves: Sequence[Curve], below: str, beside: str) -> None:
+        drawn.extend(curve.label for curve in curves)
+
+    monkeypatch.setattr(questions, "draw_curves", draw_curves)
+    swept(tmp_path / "s")
+    assert [label.partition(" ")[2] for label in drawn[-2:]] == ["(2 of 3 runs)"] * 2
 
 
 def test_the_command_prints_a_list_of_runs(

@@ -117,6 +117,24 @@ def test_each_figure_answers_one_question_and_says_whose_spread_it_shows(tmp_pat
     assert "lowest" not in alone[0].caption
 
 
+def test_captions_name_the_runs_that_are_drawn_and_count_the_others(tmp_path: Path) -> None:
+    runs = [made(tmp_path, f"run-{seed}", seed) for seed in (1, 2)]
+    for seed in (3, 4):
+        asked = {"workload": "ppo", "folder": "", "seed": seed, "settings": {"lr": 1e-3}}
+        asked |= {"algorithm": "ppo", "env": "CartPole-v1"}
+        RunFolder.create(tmp_path / f"new-{seed}", asked).close()
+        runs.append(ReadRun(tmp_path / f"new-{seed}"))
+    found = by_name(runs)
+    for name, what in {
+        "return-by-steps": "episodes to compare", "return-by-seconds": "episodes to compare",
+        "evaluation": "evaluations to compare", "lag": "any such row", "time": "times",
+    }.items():  # fmt: skip
+        whose = f"CartPole-v1: 2 seeds (1, 2). 2 without {what} are left out."
+        assert found[name].caption.endswith(whose)
+    (alone,) = (each for each in answers(by_run(runs)) if each.name == "time")
+    assert alone.caption.endswith("run-1: run-1; run-2: run-2. 2 without times are left out.")
+
+
 def test_both_kinds_of_file_show_something_and_are_the_same_each_time(tmp_path: Path) -> None:
     answer = by_name([made(tmp_path, "a"), made(tmp_path, "b", 2, scale=2.0)])["return-by-steps"]
     files = answer.files("svg", "png")
