@@ -51,3 +51,8 @@ def contents(path: Path) -> bytes:
     """
     with opened(path) as file:
         return file.read()
+
+
+def lies_in(path: Path, folder: Path) -> bool:
+    """Whether there is such a file in the folder, and it is no link that leads out of it."""
+    return path.is_file() and path.resolve().is_relative_to(folder.resolve())

@@ -13,6 +13,7 @@ import msgspec
 from artos.errors import NoSuchRun, Refused
 from artos.protocol.run_state import OVER
 from artos.runs import run_config
+from artos.system.regular_file import lies_in
 from deploy.client import bills
 from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
@@ -168,14 +169,8 @@ class Answers:
 def _logs(folder: Path) -> list[str]:
     """The names of the logs that are files of this folder, and no links out of it."""
     logs = folder / LOGS
-    root = folder.resolve()
-    found = [*logs.glob("*.log"), *logs.glob("*/*.log")]
-    names = [
-        path.relative_to(logs).with_suffix("").as_posix()
-        for path in found
-        if path.resolve().is_relative_to(root)
-    ]
-    return sorted(names)
+    found = (path for path in [*logs.glob("*.log"), *logs.glob("*/*.log")] if lies_in(path, folder))
+    return sorted(path.relative_to(logs).with_suffix("").as_posix() for path in found)
 
 
 def _number(query: Query, name: str, default: float | None = None) -> float:

@@ -11,7 +11,7 @@ from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.fields import Count
 from artos.system.durable import write_durably
-from artos.system.regular_file import contents
+from artos.system.regular_file import contents, lies_in
 from deploy.client.copied import goes_on
 from deploy.tracking.rows import NewRows
 from head.records import summary_file
@@ -99,7 +99,8 @@ class Following:
             self._telling.files(self._folder)
             of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
             for path in next(filter(None, of_each), []) if weights else []:
-                self._tracker.on_artifact(path)
+                if lies_in(path, self._folder):
+                    self._tracker.on_artifact(path)
         self._tracker.close(outcome)
         self.sent = msgspec.structs.replace(self.sent, spread=self._telling.spread)
         self._keep(outcome=outcome)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from artos.protocol.views import Status
+from artos.system.regular_file import lies_in
 from head.records.episodes import Ended
 from head.records.progress_log import scalars
 from head.records.told import counted, ended, since
@@ -58,11 +59,11 @@ class Telling:
             self._spread()
 
     def files(self, folder: Path) -> None:
-        """The run in ``folder`` is over: tell of what is left, and of the files that it has."""
+        """The run in ``folder`` is over: tell of what is left, and and of its own files."""
         if moment(self._last) > self.spread:
             self._spread()
         for name in _ARTIFACTS:
-            if (path := folder / name).is_file():
+            if lies_in(path := folder / name, folder):
                 self._tracker.on_artifact(path)
 
     def _spread(self) -> None:

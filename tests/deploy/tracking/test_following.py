@@ -254,6 +254,19 @@ def test_weights_are_the_best_ones_and_only_if_wanted(path: Path) -> None:
     assert told.files[-1] == "best.safetensors"
 
 
+def test_files_that_a_folder_links_to_are_not_sent(path: Path, tmp_path: Path) -> None:
+    finished(path)
+    (tmp_path / "key").write_text("secret")
+    (path / "best").mkdir()
+    for name in ("curve.png", "evaluations.csv", "best/key.safetensors"):
+        (path / name).symlink_to(tmp_path / "key")
+    (path / "best" / "own.safetensors").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(path)
+    run, told = following(tmp_path / "link")
+    run.finish(weights=True)
+    assert told.files == ["config.json", "summary.json", "episodes.csv", "own.safetensors"]
+
+
 @pytest.mark.parametrize(
     ("file", "text"), [("progress.csv", b"steps\n12\n"), ("tracked/wandb.json", b"{")]
 )
