@@ -42,12 +42,13 @@ def add_to(parser: Parser) -> None:
 def track(options: argparse.Namespace) -> int:
     """``artos track``: send what the tracker does not have yet."""
     from deploy.tracking.following import Following  # noqa: PLC0415
-    from deploy.tracking.trackers import opened, require  # noqa: PLC0415
+    from deploy.tracking.trackers import opened, place, require  # noqa: PLC0415
 
     require(options.to)
     folder = folder_of_run(options, "all")
     with redirect_stdout(sys.stderr):  # where trackers talk
-        run = Following(folder, options.to, options.project, lambda t: opened(options.to, t))
+        where = options.project, place(options.to)
+        run = Following(folder, options.to, *where, lambda t: opened(options.to, t))
         before = run.sent.rows
         if options.follow:
             os.nice(BEHIND)  # the run goes first

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
@@ -25,15 +27,20 @@ from head.records.tracker import Tracked, Tracker
 FOLDER = "tracked"
 _WEIGHTS = ("best", "checkpoint")
 Open = Callable[[Tracked], Tracker]
+_ONE_NAME = r"\A(?!\.{0,2}\Z)[^/\x00-\x1f]{1,255}\Z|\A\Z"
+"""Of a folder, or in an address: the file may be a stranger's, and the tracker has other runs."""
 
 
 class Sent(msgspec.Struct, frozen=True):
     """What a tracker has of a run. Rows up to that many ``steps`` and ``updates`` are there.
 
-    Histograms go up to the steps and updates ``spread``.
+    Histograms go up to the steps and updates ``spread``. ``place`` is where that tracker keeps its
+    runs; "" in records of earlier versions.
     """
 
-    id: str = ""
+    id: Annotated[str, Meta(pattern=_ONE_NAME)] = ""
+    project: str = ""
+    place: str = ""
     steps: Count = 0
     updates: Count = 0
     rows: Count = 0
@@ -45,21 +52,24 @@ class Following:
     """A run in a tracker, of which ``RUN/tracked/NAME.json`` says how far it is.
 
     So a run that is resumed goes on in the tracker, too, and one that is sent again costs nothing.
+    In another project or ``place`` it begins anew.
 
     Raises:
         Refused, CheckpointFault: the run's records are damaged.
     """
 
-    def __init__(self, folder: Path, name: str, project: str, open_: Open) -> None:
+    def __init__(self, folder: Path, name: str, project: str, place: str, open_: Open) -> None:
         self._folder, self._state = folder, folder / FOLDER / f"{name}.json"
         plain, _ = run_config.read(folder, RunConfig)
-        self.sent = self._known()
+        known = self._known()
+        here = known.place in ("", place) and known.project in ("", project)
+        self.sent = known if here else Sent()
         tracked = Tracked(folder.resolve().name, project, settings(plain), self.sent.id)
         self._tracker = open_(tracked)
         self._telling = Telling(self._tracker, self.sent.rows, self.sent.spread)
         self._rows = NewRows(folder / "progress.csv", status_of)
         self._episodes = NewRows(folder / "episodes.csv", ended_of)
-        self._keep(id=self._tracker.id)
+        self._keep(id=self._tracker.id, project=project, place=place)
 
     def forward(self) -> bool:
         """Send the rows that are new; returns whether there were any."""

@@ -12,6 +12,7 @@ from head.records.tracker import INTERRUPTED, Classes, Tracked, Tracker, edges
 
 _STATUS = {"": "RUNNING", "done": "FINISHED", INTERRUPTED: "KILLED"}
 _FORBIDDEN = re.compile(r"[^\w\-. /:]")
+_ABSOLUTE = re.compile(r"/|file:/|sqlite:////|(?!file:|sqlite:)[\w+.-]+:")
 _SHARES = (10, 50, 90, 99)
 _LONGEST, _AT_ONCE = 500, 100
 """Characters of a parameter, and how many it takes at a time."""
@@ -21,13 +22,13 @@ class MLflow(Tracker):
     """A run of an experiment that is called as the project."""
 
     def __init__(self, tracked: Tracked) -> None:
-        place = os.environ.get("MLFLOW_TRACKING_URI") or (Path.cwd() / "mlruns").as_uri()
-        if place.startswith("file:"):  # which its small package can, and is asked for here
+        uri = _uri()
+        if uri.startswith("file:"):  # which its small package can, and is asked for here
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         from mlflow.entities import Metric, Param  # noqa: PLC0415
         from mlflow.tracking import MlflowClient  # noqa: PLC0415
 
-        self._metric, self._client = Metric, MlflowClient(place)
+        self._metric, self._client = Metric, MlflowClient(uri)
         self.id = tracked.id
         if self.id:
             self._client.set_terminated(self.id, _STATUS[""])
@@ -59,6 +60,16 @@ class MLflow(Tracker):
     def close(self, outcome: str) -> None:
         """Say how it ended."""
         self._client.set_terminated(self.id, _STATUS.get(outcome, "FAILED"))
+
+
+def place() -> str:
+    """Where it keeps runs: an address, with the working directory if it is relative to that."""
+    uri = _uri()
+    return uri if _ABSOLUTE.match(uri) else f"{uri} in {Path.cwd().as_uri()}"
+
+
+def _uri() -> str:
+    return os.environ.get("MLFLOW_TRACKING_URI") or (Path.cwd() / "mlruns").as_uri()
 
 
 def _below(counts: Classes, share: int) -> float:

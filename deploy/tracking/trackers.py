@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from artos.errors import Refused
+from deploy.tracking import mlflow
 from head.records.tensorboard import TensorBoard
 from head.records.tracker import Tracked, Tracker
 
@@ -28,22 +29,40 @@ def require(name: str) -> None:
         raise Refused([f"{name} needs its package: pip install 'artos[{name}]'"])
 
 
+def place(name: str) -> str:
+    """Where the tracker of that name keeps runs, by its variables and the working directory."""
+    told = os.environ.get
+    match name:
+        case "tensorboard":
+            return _tensorboard().as_uri()
+        case "mlflow":
+            return mlflow.place()
+        case "trackio":
+            return Path(told("TRACKIO_DIR") or "~").expanduser().absolute().as_uri()
+        case _:  # what is kept offline is sent there in the end
+            return (
+                f"{told('WANDB_BASE_URL') or 'https://api.wandb.ai'}/{told('WANDB_ENTITY') or ''}"
+            )
+
+
+def _tensorboard() -> Path:
+    return Path(os.environ.get("TENSORBOARD_LOGGING_DIR") or _TENSORBOARD).absolute()
+
+
 def opened(name: str, tracked: Tracked) -> Tracker:
     """The run in the tracker of that name; raises what ``require`` raises."""
     require(name)
     if name == _TENSORBOARD:
-        place = Path(os.environ.get("TENSORBOARD_LOGGING_DIR") or _TENSORBOARD, tracked.project)
-        taken = not tracked.id and (place / tracked.name).exists()
+        folder = _tensorboard() / tracked.project
+        taken = not tracked.id and (folder / tracked.name).exists()
         name = f"{tracked.name}-{secrets.token_hex(2)}" if taken else tracked.name
-        return TensorBoard(place / (tracked.id or name), tracked)
+        return TensorBoard(folder / (tracked.id or name), tracked)
     if name == "wandb":
         from deploy.tracking.wandb import WeightsAndBiases  # noqa: PLC0415
 
         return WeightsAndBiases(tracked)
     if name == "mlflow":
-        from deploy.tracking.mlflow import MLflow  # noqa: PLC0415
-
-        return MLflow(tracked)
+        return mlflow.MLflow(tracked)
     from deploy.tracking.trackio import Trackio  # noqa: PLC0415
 
     return Trackio(tracked)

@@ -14,7 +14,7 @@ from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from deploy.client.copied import remember
 from deploy.tracking.following import Following
-from deploy.tracking.trackers import require
+from deploy.tracking.trackers import place, require
 from head.records.episodes import Ended
 from head.records.progress_log import ProgressLog, scalars
 from head.records.run_folder import RunFolder
@@ -70,14 +70,14 @@ def running(path: Path) -> Iterator[tuple[RunFolder, ProgressLog]]:
         yield folder, log
 
 
-def following(path: Path) -> tuple[Following, Told]:
+def following(path: Path, project: str = "mine", place: str = "here") -> tuple[Following, Told]:
     told: list[Told] = []
 
     def open_(tracked: Tracked) -> Tracker:
         told.append(Told(tracked))
         return told[-1]
 
-    return Following(path, "wandb", "mine", open_), told[0]
+    return Following(path, "wandb", project, place, open_), told[0]
 
 
 def test_rows_come_once_by_the_names_that_tensorboard_has(path: Path) -> None:
@@ -244,6 +244,55 @@ def test_what_is_sent_already_costs_nothing(path: Path) -> None:
     assert (told.rows, told.files, told.outcome) == ([], [], "done")
 
 
+@pytest.mark.parametrize(("project", "place"), [("other", "here"), ("mine", "there")])
+def test_another_place_is_told_from_the_begin(path: Path, project: str, place: str) -> None:
+    finished(path)
+    for _ in range(2):
+        following(path)[0].forward()
+    run, told = following(path, project, place)
+    run.forward()
+    assert (told.tracked.id, told.steps) == ("", [100])
+    run, told = following(path, project, place)
+    run.forward()
+    assert (told.tracked.id, told.steps) == ("made", [])
+
+
+def test_what_an_earlier_version_sent_is_not_sent_again(path: Path) -> None:
+    finished(path)
+    (path / "tracked").mkdir()
+    file = path / "tracked" / "wandb.json"
+    file.write_text('{"id": "abc of a run", "steps": 100, "updates": 1, "rows": 1}')
+    run, told = following(path)
+    run.forward()
+    assert (told.tracked.id, told.steps) == ("abc of a run", [])
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value", "kept"),
+    [
+        ("tensorboard", "TENSORBOARD_LOGGING_DIR", "", False),
+        ("tensorboard", "TENSORBOARD_LOGGING_DIR", "/logs", True),
+        ("mlflow", "MLFLOW_TRACKING_URI", "", False),
+        ("mlflow", "MLFLOW_TRACKING_URI", "sqlite:///runs.db", False),
+        ("mlflow", "MLFLOW_TRACKING_URI", "sqlite:////runs.db", True),
+        ("mlflow", "MLFLOW_TRACKING_URI", "http://there:5000", True),
+        ("trackio", "TRACKIO_DIR", "runs", False),
+        ("trackio", "TRACKIO_DIR", "", True),
+        ("wandb", "WANDB_BASE_URL", "", True),
+    ],
+)
+def test_a_place_is_another_one_from_another_folder_if_it_lies_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, variable: str, value: str,
+    kept: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setenv(variable, value)
+    before = place(name)
+    monkeypatch.chdir(tmp_path)
+    assert (place(name) == before) is kept
+    monkeypatch.setenv(variable, "http://else:1")
+    assert place(name) != before
+
+
 def test_weights_are_the_best_ones_and_only_if_wanted(path: Path) -> None:
     finished(path)
     for name in ("best", "checkpoint"):
@@ -268,7 +317,13 @@ def test_files_that_a_folder_links_to_are_not_sent(path: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("file", "text"), [("progress.csv", b"steps\n12\n"), ("tracked/wandb.json", b"{")]
+    ("file", "text"),
+    [
+        ("progress.csv", b"steps\n12\n"),
+        ("tracked/wandb.json", b"{"),
+        ("tracked/wandb.json", b'{"id": "/tmp/x"}'),
+        ("tracked/wandb.json", b'{"id": ".."}'),
+    ],
 )
 def test_a_damaged_record_is_named(path: Path, file: str, text: bytes) -> None:
     finished(path)
