@@ -109,6 +109,7 @@ class ScaleRun(UserRequest, frozen=True, tag=True):
     run: Line
     actors: Number
     request: Count = 0
+    """A number of the asker's, which the reply has, too."""
 
 
 class SetRun(UserRequest, frozen=True, tag=True):
@@ -192,7 +193,7 @@ class RunBranched(Message, frozen=True, tag=True):
 
 
 RunRequest = ScaleRun | SetRun
-"""What a live run is asked for; it replies in the order of the requests."""
+"""What a live run is asked for."""
 RunReply = RunScaled | RunSet
 LocalRequest = RunRequest | BranchRun
 """What a run on one machine is asked for; the reply is of the same ``request``, any number."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from artos.transport.roles import holder_of
 from artos.version import VERSION
 from head.daemon import run_files, status_api
 from head.daemon.options import HeadOptions
+from head.daemon.pending import Pending
 from head.daemon.remote_logs import RemoteLogs
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
@@ -40,23 +40,12 @@ from head.daemon.submissions import admitted, find, request_of
 from head.daemon.unsaved import Table
 from head.daemon.user_accounts import UserAccounts
 
-_ANSWER_SECONDS = 10.0
 _MOST_QUEUED = 10_000
 """Most runs of one user that may wait to begin."""
 _DRAINED = "it is drained"
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
 Data = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request to change a run that the run has not answered yet."""
-
-    user: str
-    """Who waits for the answer; "": the head itself asked."""
-    due: float
-    """When the user is told that there is no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +88,10 @@ class ClientApi:
         self._archives, self._options, self._clock = archives, options, clock
         self._messenger, self._inside, self._faults = messenger, inside, faults
         self._accounts, self._lines = accounts, lines
-        self._asked: dict[str, deque[_Asked]] = {}  # by run, in the order of the requests
         self._requests: list[tuple[str, Request]] = []
         self._shown: dict[type[Message], control.Answer] = {}  # the same for all who ask in a turn
-        self.logs = RemoteLogs(messenger, clock)
+        self.pending = Pending(messenger, clock)
+        self.logs = RemoteLogs(messenger, self.pending)
 
     def take_request(self, user: str, message: Request) -> None:
         """Keep a user's request until ``serve``."""
@@ -353,9 +342,8 @@ class ClientApi:
             can = "be scaled" if isinstance(request, control.ScaleRun) else "change settings"
             how = run.outcome or run.state
             raise Refused([f"run {run.name} is {how}: only running runs can {can}"])
-        due = self._clock.now() + _ANSWER_SECONDS
-        self._asked.setdefault(run.name, deque()).append(_Asked(user, due))
-        self._lines.send(run, msgspec.structs.replace(request, run=run.name))
+        number = self.pending.add(user, f"run {run.name}", run)
+        self._lines.send(run, msgspec.structs.replace(request, run=run.name, request=number))
 
     def scale_again(self, run: Run) -> None:
         """A run that was scaled is up again, from a checkpoint that may be older than that."""
@@ -363,10 +351,10 @@ class ClientApi:
             self._ask("", run, control.ScaleRun(run.name, run.by_hand))
 
     def changed(self, run: str, told: control.RunReply) -> None:
-        """Take a run's answer to the oldest unanswered request to change it."""
-        waiting, found = self._asked.get(run), self._scheduler.runs.get(run)
-        if waiting and found and (user := waiting.popleft().user):
-            self._requests.append((user, _Told(found, told)))
+        """Take a run's answer to a request to change it."""
+        asked = self.pending.take(told.request, f"run {run}")
+        if asked and asked.user:
+            self._requests.append((asked.user, _Told(asked.run, told)))
 
     def _told(self, run: Run, told: control.RunReply) -> _Change:
         if told.fault:
@@ -379,18 +367,6 @@ class ClientApi:
         answer = control.Answer({"actors": told.actors, "most": told.most})
         unsaved = f"run {run.name} goes on with {told.actors} actors until it is started again"
         return _Change(answer, lambda: None, unsaved)
-
-    def drop_overdue(self) -> None:
-        """Tell users whose run or worker has not answered in time."""
-        self.logs.drop_overdue()
-        now = self._clock.now()
-        for run, waiting in [*self._asked.items()]:
-            while waiting and waiting[0].due <= now:
-                why = f"run {run} did not answer within {_ANSWER_SECONDS:g} s; ask again"
-                if user := waiting.popleft().user:
-                    self._messenger.send(user, control.Answer(fault=why))
-            if not waiting:
-                del self._asked[run]
 
 
 _CHANGING = (control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, _Told)

@@ -37,6 +37,7 @@ from head.daemon.client_api import ClientApi
 from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
+from head.daemon.run import Run
 from head.daemon.run_host import Ended, RunHost
 from head.daemon.run_lines import RunLines, of_run, process_of
 from head.daemon.scheduler import Scheduler
@@ -184,7 +185,7 @@ class HeadDaemon(Closing):
             self._next_tick = now + _TICK
             self._roster.heard(self._messenger.silent(), self._messenger.ended())
             with self._faults.contained("answers to users"):
-                self._client_api.drop_overdue()
+                self._client_api.pending.drop_overdue()
             with self._faults.contained("tidying up"):
                 if now >= self._tidy_at:  # a killed run process has left its shared memory
                     self._tidy_at = float("inf")
@@ -395,7 +396,7 @@ class HeadDaemon(Closing):
         for run in [run for run in self._host.carried.values() if run.carrier in names]:
             _log.warning("run %s goes on elsewhere: node %s is gone", run.name, run.carrier)
             del self._host.carried[run.name]
-            self._lines.forget(run)
+            self._forget_process(run)
         self._scheduler.gone(names, why)
 
     # -- runs ----------------------------------------------------------------------------------
@@ -453,12 +454,16 @@ class HeadDaemon(Closing):
                 known = run.facts or RunFacts()
                 run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
-        self._lines.forget(run)
+        self._forget_process(run)
         if ended.status is None or ended.status < 0:
             self._tidy_at = self._clock.now() + _SETTLED
         outcome = run.outcome or "to be started again"
         _log.info("run %s: %s (%s)", run.name, outcome, ended.words)
         self._dirty = True
+
+    def _forget_process(self, run: Run) -> None:
+        self._lines.forget(run)
+        self._client_api.pending.give_up(f"run {run.name}")
 
     # -- the end -------------------------------------------------------------------------------
 

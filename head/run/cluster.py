@@ -200,8 +200,9 @@ class ClusterRun(Supervisor):
                         self._coordinator.limited(message.quota)
                         for node in message.gone:
                             self._steering.forget(node)
-                    case control.ScaleRun() | control.SetRun():
-                        self._head.send(HEAD, self._change(message))
+                    case control.ScaleRun(request=number) | control.SetRun(request=number):
+                        reply = self._change(message)
+                        self._head.send(HEAD, msgspec.structs.replace(reply, request=number))
                     case Restarted():
                         self._announce()
                     case control.FinishRun():  # the head has given up this node

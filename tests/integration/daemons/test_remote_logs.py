@@ -100,7 +100,7 @@ def test_what_was_not_collected_is_asked_for_when_the_run_is_over(head: Head, ru
 def test_a_worker_that_does_not_answer_is_given_up(
     head: Head, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("head.daemon.remote_logs._SECONDS", 0.0)
+    monkeypatch.setattr("head.daemon.pending._SECONDS", 0.0)
     joined(head, "w1")
     answer = head.ask(head.peer("user:owner/1"), control.ReadLogs("r1", 0, "actor-3"))
     assert "node w1 did not answer" in answer.fault

@@ -224,7 +224,7 @@ def test_a_number_of_actors_outlives_the_process_that_was_told(head: Head, user:
     process = process_of(head, "r1")
     user.say(control.ScaleRun("r1", 3))
     head.until(lambda: process.last(control.ScaleRun), process)
-    process.say(control.RunScaled(3, 4))
+    process.say(control.RunScaled(3, 4, request=process.last(control.ScaleRun).request))
     head.until(lambda: user.last(control.Answer), user)
     assert saved_run(head, "r1").by_hand == 3
     process.messenger.close(0.0)
@@ -233,7 +233,7 @@ def test_a_number_of_actors_outlives_the_process_that_was_told(head: Head, user:
     process = process_of(head, "r1")
     process.say(control.RunUp("r1", 2, 1, b"", "", "", "", 4))
     head.until(lambda: process.last(control.ScaleRun), process)
-    assert process.last(control.ScaleRun) == control.ScaleRun("r1", 3)
+    assert process.last(control.ScaleRun).actors == 3
 
 
 def process_of(head: Head, run: str) -> Peer:

@@ -15,7 +15,6 @@ from test_head_daemon import Head, Peer, plain_of
 
 from artos.clock import Deadline
 from artos.protocol import control
-from artos.protocol.message import Message
 from artos.protocol.usage import Usage
 from artos.protocol.views import RunFacts
 from artos.transport.keys import make_keys
@@ -107,18 +106,18 @@ def test_a_run_of_another_user_is_theirs_but_an_admin_may_all(
     assert {run["user"] for run in seen} == {"ann", "bob", "owner"}, "all may see what there is"
 
 
-def test_a_run_is_scaled_and_answers_in_the_order_of_the_requests(
-    head: Head, process: Peer
-) -> None:
+def test_a_run_that_is_scaled_answers_each_request(head: Head, process: Peer) -> None:
     first, second = head.peer("user:owner/1"), head.peer("user:owner/2")
-    wanted = [control.ScaleRun("r1", 3), control.ScaleRun("r1", 9)]
-    for number, (user, request) in enumerate(zip((first, second), wanted, strict=True), 1):
-        user.say(request)
-        head.until(lambda count=number: len(scalings(process)) == count, process)
-    assert scalings(process) == wanted
-    process.say(control.RunScaled(3, 4))
-    process.say(control.RunScaled(3, 4, "4 are registered"))
+    first.say(control.ScaleRun("r1", 3))
+    head.until(lambda: len(scalings(process)) == 1, process)
+    second.say(control.ScaleRun("r1", 9))
+    head.until(lambda: len(scalings(process)) == 2, process)
+    to_three, to_nine = scalings(process)
+    assert (to_three.run, to_three.actors, to_nine.actors) == ("r1", 3, 9)
+    process.say(control.RunScaled(3, 4, "4 are registered", to_nine.request))
     process.say(control.RunScaled(1, 4))  # nobody asked for that
+    process.say(control.RunScaled(3, 4, request=to_three.request))
+    process.say(control.RunScaled(2, 4, request=to_three.request))  # nor for that any more
     head.until(lambda: first.heard and second.heard, first, second)
     assert first.heard == [control.Answer({"actors": 3, "most": 4})]
     assert second.heard == [control.Answer(fault="4 are registered")]
@@ -128,25 +127,45 @@ def test_settings_are_passed_on_to_the_run_and_answered_between_other_requests(
     head: Head, process: Peer
 ) -> None:
     user, other = head.peer("user:owner/1"), head.peer("user:owner/2")
-    wanted = control.SetRun("r1", {"learner.lr": 0.5})
-    user.say(wanted)
-    head.until(lambda: wanted in process.heard, process)
+    user.say(control.SetRun("r1", {"learner.lr": 0.5}))
+    head.until(lambda: process.last(control.SetRun), process)
+    wanted = process.last(control.SetRun)
+    assert (wanted.run, wanted.settings) == ("r1", {"learner.lr": 0.5})
     other.say(control.ScaleRun("r1", 3))
     head.until(lambda: scalings(process), process)
-    process.say(control.RunSet(2, {"learner.lr": 0.5, "learner.clip": 0.1}))
-    process.say(control.RunScaled(3, 4))
-    head.until(lambda: user.heard and other.heard, user, other)
     now = {"learner.lr": 0.5, "learner.clip": 0.1}
+    process.say(control.RunSet(2, now, request=wanted.request))
+    process.say(control.RunScaled(3, 4, request=scalings(process)[0].request))
+    head.until(lambda: user.heard and other.heard, user, other)
     assert user.heard == [control.Answer({"configuration": 2, "settings": now})]
     assert other.heard == [control.Answer({"actors": 3, "most": 4})]
 
 
-def test_a_run_that_does_not_answer_is_given_up(
+def test_a_run_that_does_not_answer_is_given_up_and_its_late_answer_is_for_nobody(
     head: Head, process: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("head.daemon.client_api._ANSWER_SECONDS", 0.0)
-    answer = head.ask(head.peer("user:owner/1"), control.ScaleRun("r1", 3))
-    assert "run r1 did not answer" in answer.fault
+    user = head.peer("user:owner/1")
+    with monkeypatch.context() as patch:
+        patch.setattr("head.daemon.pending._SECONDS", 0.0)
+        assert "run r1 did not answer" in head.ask(user, control.ScaleRun("r1", 3)).fault
+    head.until(lambda: scalings(process), process)
+    user.heard.clear()
+    user.say(control.SetRun("r1", {"learner.lr": 0.5}))
+    head.until(lambda: process.last(control.SetRun), process)
+    process.say(control.RunScaled(3, 4, request=scalings(process)[0].request))
+    process.say(control.RunSet(1, request=process.last(control.SetRun).request))
+    head.until(lambda: user.heard, user)
+    assert user.heard == [control.Answer({"configuration": 1, "settings": {}})]
+    assert head.daemon._scheduler.runs["r1"].by_hand == 0  # type: ignore[union-attr]
+
+
+def test_who_asks_a_run_whose_process_ends_need_not_wait(head: Head, process: Peer) -> None:
+    user = head.peer("user:owner/1")
+    user.say(control.ScaleRun("r1", 3))
+    head.until(lambda: scalings(process), process)
+    head.daemon._run_ended(Ended("r1", 0, ""))  # type: ignore[union-attr]
+    head.until(lambda: user.heard, user)
+    assert "run r1 ended" in user.heard[0].fault
 
 
 def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
@@ -157,7 +176,7 @@ def test_a_run_that_is_not_up_is_not_scaled(head: Head) -> None:
     assert "only running runs can be scaled" in answer.fault
 
 
-def scalings(process: Peer) -> list[Message]:
+def scalings(process: Peer) -> list[control.ScaleRun]:
     return [message for message in process.heard if isinstance(message, control.ScaleRun)]
 
 
