@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from statistics import fmean, median
 from typing import Any
 
+from artos.specs.members import LEARNER
 from deploy.why.charging import Charge, chain, shares
 from deploy.why.history import History, Invocation, is_actor
+from triggers.targets import parsed
 
 _ENOUGH = 3
 """Updates from which on the first one, which begins with the start of all, is left out."""
@@ -41,9 +43,13 @@ class Evidence:
 
     @cached_property
     def updates(self) -> list[Invocation]:
-        """What the learner did whose versions actors have, oldest first."""
-        learners = [m for m in self.history.members if not is_actor(m) and m != "evaluator"]
-        return self.history.members[learners[0]] if learners else []
+        """What the learner did for whose versions actors wait, oldest first."""
+        found = [parsed(target).role for target in self.table if parsed(target).learns]
+        learners = sorted(dict.fromkeys(found), key=lambda role: role != LEARNER)
+        fire = (spec for target, spec in self.table.items() if parsed(target).samples)
+        watched = [key.partition("/")[0] for spec in fire for key in _keys(spec)]
+        waited_for = [role for role in watched if role in learners] or learners or [LEARNER]
+        return self.history.members.get(waited_for[0], [])
 
     @cached_property
     def chain(self) -> Mapping[Charge, float]:
@@ -174,6 +180,16 @@ class Evidence:
         found = self.settings.get(name)
         known = isinstance(found, int | float) and not isinstance(found, bool)
         return float(found) if known else otherwise  # type: ignore[arg-type]
+
+
+def _keys(spec: Any) -> Iterator[str]:
+    """The objects that a trigger watches, which may be composed of others."""
+    if isinstance(spec, Mapping):
+        for name, value in spec.items():
+            yield from [value] if name == "key" and isinstance(value, str) else _keys(value)
+    elif isinstance(spec, list | tuple):
+        for each in spec:
+            yield from _keys(each)
 
 
 def without(share: float) -> float:

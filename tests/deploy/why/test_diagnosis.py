@@ -10,6 +10,7 @@ import pytest
 from deploy.why.diagnosis import findings
 from deploy.why.evidence import Evidence
 from deploy.why.history import History
+from triggers import ObjectKeyTrigger
 
 IN_TURN = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": None, "max_lag": 0}}
 FREE = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": 3, "max_lag": 8}}
@@ -153,3 +154,24 @@ def test_a_run_that_is_as_fast_as_it_can_be_is_let_alone() -> None:
 
 def test_without_an_update_nothing_is_said() -> None:
     assert findings(Evidence(History(), {}, {}, 1)) == []
+
+
+def test_of_several_learners_it_is_the_one_that_actors_wait_for() -> None:
+    lines: list[dict[str, Any]] = [
+        {"t": 0.0, "firing": 1, "trigger": "model.fit"},
+        {"t": 0.1, "done": 1, "by": "model", "seconds": 0.1},
+        {"t": 0.2, "firing": 2, "trigger": "speaker.update"},
+        {"t": 0.4, "done": 2, "by": "speaker", "seconds": 0.2},
+    ]
+    both = [(ObjectKeyTrigger("rows_seen") | ObjectKeyTrigger("speaker/model_param")).encode()]
+    updates: dict[str, Mapping[str, Any]] = {"model.fit": FREE, "speaker.update": FREE}
+    for learner, table in (
+        ("speaker", updates | {"actors.sample": {"fields": {"triggers": both}}}),
+        (
+            "speaker",
+            {**dict(reversed(updates.items())), "actors.sample": ObjectKeyTrigger().encode()},
+        ),
+        ("model", updates),
+    ):
+        run = Evidence(History().read(lines), {}, table, 1)
+        assert [each.member for each in run.updates] == [learner]
