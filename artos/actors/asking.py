@@ -36,7 +36,8 @@ class AskingActor(RolloutActor):
     are those of an actor that acts by itself.
 
     The server is ``server``, or the one named ``inference`` in the workload's ``servers``. Where
-    there is none, as where a data set is recorded, it acts by itself.
+    there is none, as where a data set is recorded, it acts by itself. Rows that are answered by no
+    weights (``reads_weights``) have the version of the round.
     """
 
     shares_slots = True
@@ -194,7 +195,9 @@ class _Part(RolloutActor):
     def take(self, row: int) -> NDArray[Any]:
         """Write what was chosen by the answer; returns the actions."""
         output = self._asked.take(self._info)
-        self.version = self._desk.version
+        # Who answers by no weights says no version: it is that with which the round began.
+        by = self._desk.version
+        self.version = by if by >= 0 else self._whole_actor.version
         self._choose(row, output)
         return output["actions"]
 

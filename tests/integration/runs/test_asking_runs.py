@@ -82,6 +82,44 @@ def test_rows_say_by_which_version_they_were_answered(
     assert_each_row_once(asking, 1280)
 
 
+FIXED = """
+from dataclasses import replace
+
+from asking import Asker, Bookkeeper, counting
+
+from artos import Inference
+
+
+class Fixed(Inference):
+    reads_weights = False
+
+
+class Books(Bookkeeper):
+    def update(self, batch, call):
+        assert (batch.gather("log_probs") == -1).all()
+        lag = self.params[0] - batch.gather("policy_version")
+        assert ((0 <= lag) & (lag <= 1)).all()
+        self.params += 1
+        return super().update(batch, call)
+
+
+def workload():
+    base = counting(2, 1280)
+    actor = Asker("counting:make", envs=2, splits=2, server=Fixed())
+    return replace(base, actor=actor, learner=Books(), name="fixed")
+"""
+
+
+def test_who_answers_may_be_without_weights(
+    artos: Callable[..., Outcome], home: Path, asking: Path
+) -> None:
+    """Such as a fixed policy: rows are of the versions by which their rounds began."""
+    (home / "fixed.py").write_text(FIXED)
+    outcome = artos("run", "fixed.py:workload", "--inline", "--run-dir", asking, "--json")
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["updates"] >= 8
+
+
 @pytest.mark.long
 @pytest.mark.processes
 def test_servers_and_those_who_ask_are_killed(start: Start, home: Path, asking: Path) -> None:
