@@ -213,7 +213,7 @@ class Host:
         self.site = site = Site(str(folder), ONE, Members.of_run(actors), str(folder / "logs"))
         self.manager = ProcessManager(
             Place(site, folder / "plan"), self.mail, self.recovered.append,  # type: ignore[arg-type]
-            Spawner([lambda: self.strategy, lambda: self.spare], most=most), cpus,
+            Spawner([lambda: self.strategy, lambda: self.spare], most=most, clock=self.clock), cpus,
             SlotTable(OwnSlots(cpus), self.clock), tiers, accounts, self.clock, pin=pin,
         )  # fmt: skip
         self._number = 0

@@ -197,6 +197,9 @@ class ProcessManager:
         """Actors that died since the last call: who, and the cause of death. Never waits."""
         self.step()
         dead = []
+        for member, why in self.spawner.given_up().items():
+            self._records[member].die()
+            dead.append((member, ExitReport(why, own=False)))
         for record in self._records.values():
             # A dump ends the process on purpose.
             if (child := record.child) is None or record.state is State.DUMPING:

@@ -97,8 +97,9 @@ def build(
     # Images of the first forks are large, since only the kernel knows which pages a fork shares.
     if preloaded is not None and elastic.start == "auto" and elastic.park != "checkpoint":
         early = Early(preloaded, place, most, images=_images(criu), others=node.plan.actors > most)
+    spawner = Spawner(strategies, early, _UNREADY * len(cpu_slots), clock)
     return ProcessManager(
-        place, mail, recover, Spawner(strategies, early, _UNREADY * len(cpu_slots)), cpu_slots,
+        place, mail, recover, spawner, cpu_slots,
         SlotTable(slots, clock), tiers, accounts, clock, pin=pin,
     )  # fmt: skip
 

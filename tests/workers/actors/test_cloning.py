@@ -40,6 +40,8 @@ class Scripted:
 
     def restore(self, image: Any, inherit: Any, prefix: Any) -> Any:
         del image, inherit, prefix
+        if isinstance(self.script[0], OSError):
+            raise self.script.pop(0)  # type: ignore[misc]
         self.restores.append(ScriptedRestore(self.script.pop(0)))
         return self.restores[-1]
 
@@ -84,10 +86,11 @@ def cloning(folder: Path, criu: Scripted, monkeypatch: pytest.MonkeyPatch) -> Cl
     return made
 
 
+@pytest.mark.parametrize("failure", [LOST, OSError(24, "too many files")])
 def test_a_restore_that_fails_is_tried_again(
-    tmp_path: Path, sleeper: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sleeper: int, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    criu = Scripted(LOST, LOST, sleeper)
+    criu = Scripted(failure, failure, sleeper)
     made = cloning(tmp_path, criu, monkeypatch)
     made.request(*acting(0), None)
     spawned = [each for _ in range(4) for each in made.poll()]
@@ -105,6 +108,22 @@ def test_three_failures_in_a_row_bar_the_way_and_lose_nobody_born_meanwhile(
     assert made.poll() == []
     assert [each.child.pid for each in made.poll()] == [sleeper]
     with pytest.raises(TemplateFailed, match="CRIU died in the middle"):
+        made.poll()
+
+
+@pytest.mark.parametrize("script", [[OSError(24, "too many files")] * 3, [0]])
+def test_an_error_of_the_system_bars_the_way_and_ends_nothing_else(
+    tmp_path: Path, script: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(pid: int, number: int) -> None:
+        raise ProcessLookupError(pid, number)
+
+    monkeypatch.setattr(clones.os, "kill", gone)
+    made = cloning(tmp_path, Scripted(*script), monkeypatch)
+    polls = len(script) + (script == [0])  # one begins the restore, one finds it done
+    for _ in range(polls - 1):
+        assert made.poll() == []
+    with pytest.raises(TemplateFailed):
         made.poll()
 
 

@@ -94,6 +94,28 @@ def test_few_are_set_up_at_once_and_those_that_are_needed_first(host: Any) -> No
     assert [*there.manager.pids()] == [ONE, THREE, FOUR]
 
 
+def test_an_actor_that_the_system_does_not_make_is_reported_as_dead(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise BlockingIOError(11, "too many processes")
+
+    there = host(2)
+    monkeypatch.setattr(there.strategy, "request", refuse)
+    there.manager.start(ONE)
+    dead = []
+    for _ in range(5):
+        there.clock.advance(1.1)
+        dead += there.manager.deaths()
+    assert [(member, death.own) for member, death in dead] == [(ONE, False)]
+    assert "too many processes" in dead[0][1].why
+    monkeypatch.undo()
+    there.clock.advance(1.1)
+    there.manager.end(ONE)
+    there.up(ONE)
+    assert there.state(ONE) is State.PARKED
+
+
 def test_more_actors_than_slots_take_turns_first_come_first_served(host: Any) -> None:
     there = host(3, 1)
     there.up(ONE, TWO, THREE)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
 
 import pytest
 
+from artos.clock import ManualClock
 from artos.errors import TemplateFailed
 from artos.protocol.invocations import FromMember
 from artos.specs.members import Member
@@ -27,12 +29,16 @@ class Way:
         self.kind, self.ready, self.fails = kind, ready, fails
         self.optional = False
         self.asked: list[int] = []
+        self.refusals = 0
 
     def __call__(self) -> Way:
         return self
 
     def request(self, member: Member, slot: Slot | None) -> None:
         del slot
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise BlockingIOError(errno.EAGAIN, "too many processes")
         self.asked.append(member)
 
     def heard(self, message: FromMember) -> None:
@@ -150,3 +156,45 @@ def test_only_a_strategy_for_every_environment_is_missed(
     spawner.request(1)
     assert kinds(spawner) == [(1, "clone")]
     assert ("started by clone instead" in caplog.text) is not optional
+
+
+def test_what_the_system_does_not_make_is_tried_again_after_a_pause() -> None:
+    way, clock = Way("cold"), ManualClock()
+    way.refusals = 2
+    spawner = Spawner([way], clock=clock)
+    for member in (1, 2):
+        spawner.request(member)
+    assert kinds(spawner) == [], "one try for both: the other one would fail as well"
+    clock.advance(1.1)
+    assert kinds(spawner) == []
+    clock.advance(1.1)
+    assert kinds(spawner) == [(1, "cold"), (2, "cold")]
+    assert spawner.given_up() == {}
+
+
+def test_what_is_never_made_is_given_up_and_holds_up_nobody() -> None:
+    way, clock = Way("cold"), ManualClock()
+    way.refusals = 5
+    spawner = Spawner([way], clock=clock)
+    spawner.request(1)
+    spawner.request(2)
+    for _ in range(4):
+        assert kinds(spawner) == []
+        clock.advance(1.1)
+    assert kinds(spawner) == []
+    assert [*spawner.given_up()] == [1]
+    clock.advance(1.1)
+    assert kinds(spawner) == [(2, "cold")]
+    assert spawner.given_up() == {}
+
+
+def test_a_template_that_cannot_be_started_is_done_without(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def strategy() -> Way:
+        raise OSError(errno.EMFILE, "too many files")
+
+    spawner = Spawner([strategy, Way("fork", fails=True), strategy, Way("cold")])
+    spawner.request(1)
+    assert kinds(spawner) == [(1, "cold")]
+    assert caplog.text.count("too many files") == 2

@@ -102,6 +102,18 @@ class Clones:
         """Clones made since the last call; the first call starts the template. Never waits."""
         if self._failed:
             raise TemplateFailed(self.kind, self._failed)
+        try:
+            self._advance()
+        except TemplateFailed as failed:
+            self._failed = failed.why
+        except (ArtosError, OSError) as error:
+            self._failed = str(error)
+        spawned, self._spawned = self._spawned, []
+        if self._failed and not spawned:  # else raised next time, so that no process is lost
+            raise TemplateFailed(self.kind, self._failed)
+        return spawned
+
+    def _advance(self) -> None:
         if self._template is None and self._image is None:
             site, plan = self._place.text_for(self._member), str(self._place.plan_file)
             arguments = ("image", site, plan, str(self._identity))
@@ -114,18 +126,11 @@ class Clones:
         if self._sharing is not None and self._sharing.poll() is not None:
             self._sharing = None  # if it failed, each clone has a copy of all the memory
             self._take()
-        try:
-            if self._shot is not None and self._checkpointer.is_done(self._shot):
-                self._image, self._shot = self._shot.image, None
-                self._end_template()
-            self._finish_restores()
-            self._begin_restores()
-        except ArtosError as error:
-            self._failed = str(error)
-        spawned, self._spawned = self._spawned, []
-        if self._failed and not spawned:  # else raised next time, so that no process is lost
-            raise TemplateFailed(self.kind, self._failed)
-        return spawned
+        if self._shot is not None and self._checkpointer.is_done(self._shot):
+            self._image, self._shot = self._shot.image, None
+            self._end_template()
+        self._finish_restores()
+        self._begin_restores()
 
     def _end_template(self) -> None:
         if self._template is not None:
@@ -137,7 +142,11 @@ class Clones:
             return
         while self._asked and len(self._restores) < self._at_once:
             member, slot = self._asked.pop(0)
-            self._restores[member] = self._restore(member, slot), slot
+            try:
+                self._restores[member] = self._restore(member, slot), slot
+            except (RestoreFailed, OSError) as error:
+                self._try_again(member, slot, error)
+                return
 
     def _restore(self, member: Member, slot: Slot | None) -> Operation:
         assert self._image is not None
@@ -155,12 +164,9 @@ class Clones:
         for member, (operation, slot) in list(self._restores.items()):
             try:
                 outcome = operation.poll()
-            except RestoreFailed:
+            except RestoreFailed as error:
                 del self._restores[member]
-                self._failures += 1
-                if self._failures >= _FAILURES:
-                    raise
-                self._asked.append((member, slot))
+                self._try_again(member, slot, error)
                 continue
             if outcome is not None:
                 del self._restores[member]
@@ -168,6 +174,12 @@ class Clones:
                 os.kill(outcome.pid, WAKE)
                 child = Child(outcome.pid, self._place.path_of(member))
                 self._spawned.append(Spawned(member, child, self.kind))
+
+    def _try_again(self, member: Member, slot: Slot | None, error: Exception) -> None:
+        self._failures += 1
+        if self._failures >= _FAILURES:
+            raise error
+        self._asked.append((member, slot))
 
     def close(self) -> None:
         """Cancel what is under way, and end the template."""

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from artos.clock import Clock, SystemClock
 from artos.errors import TemplateFailed
 from artos.protocol.invocations import FromMember
 from artos.runs.plan import Site
@@ -30,6 +31,9 @@ Kind = Literal["cold", "fork", "clone"]
 TEMPLATE = "template"
 _FORK_SECONDS = 20.0
 _END_SECONDS = 2.0
+_PAUSE_SECONDS = 1.0
+"""Until a process is tried again that the system would not make: others may end meanwhile."""
+_TRIES = 5
 
 
 class Spawned(NamedTuple):
@@ -101,6 +105,9 @@ class SpawnStrategy(Protocol):
         """Ask for a process, which ``poll`` will return.
 
         Where it is started by a command, it is on that slot's CPU, if one is given, at once.
+
+        Raises:
+            OSError: the system makes no process now; nothing was asked for.
         """
 
     def heard(self, message: FromMember) -> None:
@@ -164,6 +171,9 @@ class Spawner:
     At most ``most`` are being set up at once, in the order in which they were asked for, those that
     are needed now first: a thousand together would leave no CPU to the daemons of their machine,
     which would be taken for dead.
+
+    A process that the system does not make (too many processes, no memory) is tried again after a
+    pause; once that has failed five times in a row, ``given_up`` tells of it.
     """
 
     def __init__(
@@ -171,8 +181,12 @@ class Spawner:
         strategies: Sequence[Callable[[], SpawnStrategy]],
         early: EarlySpawn | None = None,
         most: int = sys.maxsize,
+        clock: Clock | None = None,
     ) -> None:
         self._later, self._early, self._most = list(strategies), early, most
+        self._clock = clock or SystemClock()
+        self._resumes_at, self._failures = self._clock.now(), 0
+        self._given_up: dict[Member, str] = {}
         self._waiting: dict[Member, Slot | None] = {}
         self._urgent: dict[Member, None] = {}
         self._unready: set[Member] = set()
@@ -183,7 +197,17 @@ class Spawner:
     def warm_up(self) -> None:
         """Start the template before the first process is asked for; ``poll`` goes on with it."""
         if self._strategy is None:
-            self._strategy = self._later.pop(0)()
+            self._strategy = self._next()
+
+    def _next(self) -> SpawnStrategy:
+        """The best strategy that is left and can be begun."""
+        while True:
+            try:
+                return self._later.pop(0)()
+            except OSError as error:
+                if not self._later:
+                    raise
+                _log.warning("a template cannot be started: %s; actors do without it", error)
 
     @property
     def warm(self) -> bool:
@@ -205,25 +229,49 @@ class Spawner:
             self._urgent[member] = None
 
     def _begin(self) -> None:
-        while self._waiting and len(self._unready) < self._most:
+        while (
+            self._waiting
+            and len(self._unready) < self._most
+            and self._clock.now() >= self._resumes_at
+        ):
             member = next(iter(self._urgent or self._waiting))
+            slot = self._waiting[member]
+            try:
+                self._spawn(member, slot)
+            except OSError as error:
+                self._put_off(member, error)
+                continue
+            self._failures = 0
+            self._asked[member] = self._waiting.pop(member)
             self._urgent.pop(member, None)
             self._unready.add(member)
-            self._spawn(member, self._waiting.pop(member))
+
+    def _put_off(self, member: Member, error: OSError) -> None:
+        self._failures += 1
+        self._resumes_at = self._clock.now() + _PAUSE_SECONDS
+        if self._failures < _TRIES:
+            return
+        self._failures = 0
+        self.withdraw(member)
+        self._given_up[member] = f"no process could be made: {error}"
+
+    def given_up(self) -> dict[Member, str]:
+        """Members asked for of which no process could be made since the last call, and why."""
+        given_up, self._given_up = self._given_up, {}
+        return given_up
 
     def _spawn(self, member: Member, slot: Slot | None) -> None:
         first = None if self._early is None else self._early.spawn(member)
-        self._asked[member] = slot
         if first is not None:
             self._begun.append(first)
         if self._strategy is None and (first is None or (self._early and self._early.others)):
-            self._strategy = self._later.pop(0)()
+            self._strategy = self._next()
         if first is None and self._strategy is not None:
             self._strategy.request(member, slot)
 
     def withdraw(self, member: Member) -> None:
         """The process is gone, or not wanted any more: if it is made anyway, ``poll`` kills it."""
-        for each in (self._asked, self._waiting, self._urgent):
+        for each in (self._asked, self._waiting, self._urgent, self._given_up):
             each.pop(member, None)
         self.ready(member)
 
@@ -249,12 +297,14 @@ class Spawner:
                 raise
             barred = self._strategy
             barred.close()
-            strategy = self._strategy = self._later.pop(0)()
+            strategy = self._strategy = self._next()
             level = logging.DEBUG if barred.optional else logging.WARNING
             _log.log(level, "%s; actors are started by %s instead", failed, strategy.kind)
-            for member, slot in self._asked.items():
-                strategy.request(member, slot)
-            made = strategy.poll()
+            self._waiting = self._asked | self._waiting
+            self._unready -= self._asked.keys()
+            self._asked.clear()
+            self._begin()
+            return self._made()
         if made:
             self._early = None  # what it makes is lighter
         return made
