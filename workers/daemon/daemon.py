@@ -164,7 +164,7 @@ class WorkerDaemon(Closing):
         self._greeted_at = self._next_load = self._clock.now()
         lasts = options.lifetime - options.stop_seconds
         self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
-        self._welcome = self._over = False
+        self._welcome = self._answered = self._over = False
         self._stopping = self._runs_told = False
         self._link_fault: LinkFault | None = None
         self._leaving_since = self._bye_since = _NEVER
@@ -227,7 +227,7 @@ class WorkerDaemon(Closing):
         before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
             _log.warning("%s; %s keeps trying", why, self._options.name)
-        if not self._welcome and now - self._greeted_at > _FIRST_ANSWER:
+        if not self._answered and now - self._greeted_at > _FIRST_ANSWER:
             what = f"the head at {self._options.head} to answer"
             raise self._unreachable() or DeadlineExceeded(what, _FIRST_ANSWER)
 
@@ -306,7 +306,7 @@ class WorkerDaemon(Closing):
     def _belong(self, accounts: bool, runs: str) -> None:
         """The head has admitted this node."""
         _log.info("%s belongs to %s", self._options.name, self._options.head)
-        self._welcome = True
+        self._welcome = self._answered = True
         if accounts:
             self._expect_accounts()
         if self._options.devices:
