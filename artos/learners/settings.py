@@ -217,11 +217,7 @@ Inference = Annotated[
     table("who evaluates the policy: each actor by itself, or one server for all"),
 ]
 Splits = Annotated[
-    int,
-    table(
-        "parts of an actor's environments, one of which steps while others are answered",
-        of=_CENTRAL,
-    ),
+    int, table("parts of an actor's environments: one steps, others are answered", of=_CENTRAL)
 ]
 AnswerBatch = Annotated[
     int, table("requests that a server answers together, if so many come", of=_CENTRAL)
