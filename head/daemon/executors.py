@@ -19,8 +19,10 @@ _LONG_LIVED = 60.0
 class _Ordered:
     """An executor as it was last ordered."""
 
-    assign: Assign
+    epoch: int
     since: float
+    assign: Assign | None = None
+    """None: an earlier head ordered it."""
     closed: bool = False
     """It ended because its run told it to."""
     until: float | None = None
@@ -48,16 +50,20 @@ class Executors:
         return f"<Executors nodes={len(there)} open={sum(map(len, there))}>"
 
     def joined(
-        self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int]
+        self, node: str, runs: Mapping[str, int], wanted: Mapping[str, int], up: Mapping[str, int]
     ) -> list[Message]:
         """The orders for a worker daemon that is there (again) with executors of ``runs``.
 
-        Both mappings are run → epoch. Executors that are not ``wanted`` are to be closed; the
-        wanted ones are ordered again by ``orders``, as the daemon may have lost some.
+        All mappings are run → epoch. Executors that are not ``wanted`` are to be closed, by
+        ``orders`` if their run is ``up``: its actors may not have left yet. The wanted ones are
+        ordered again by ``orders``, as the daemon may have lost some.
         """
-        self._executors[node] = {}
+        left = {run: epoch for run, epoch in runs.items() if wanted.get(run) != epoch}
+        self._executors[node] = {
+            run: _Ordered(epoch, -inf) for run, epoch in left.items() if up.get(run) == epoch
+        }
         self._dismissed.discard(node)
-        return [Unassign(run) for run, epoch in runs.items() if wanted.get(run) != epoch]
+        return [Unassign(run) for run in left if run not in self._executors[node]]
 
     def gone(self, nodes: Collection[str]) -> None:
         """Forget the executors of these nodes, and their failures there."""
@@ -78,7 +84,7 @@ class Executors:
         """Take in that an executor is gone; if it ended by itself, ``orders`` opens another."""
         executors = self._executors.get(node, {})
         executor = executors.get(ended.run)
-        if executor is None or executor.assign.epoch != ended.epoch:
+        if executor is None or executor.epoch != ended.epoch:
             return
         if not ended.why:
             executor.closed = True
@@ -157,8 +163,8 @@ class Executors:
         for run, assign in wanted.items():
             old = executors.get(run)
             reopened = old is not None and old.closed and old.until is not None
-            if old is None or old.assign.epoch != assign.epoch or reopened:
-                executors[run] = _Ordered(assign, now)
+            if old is None or old.epoch != assign.epoch or reopened:
+                executors[run] = _Ordered(assign.epoch, now, assign)
                 orders.append(assign)
             elif old.assign != assign and not old.closed:
                 old.assign = assign

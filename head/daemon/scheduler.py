@@ -270,13 +270,16 @@ class Scheduler:
 
         What it was told may be lost: runs that it carries and that are to end are told again.
         """
+        was_gone = self._nodes.get(node.name) is None  # then its runs have given up what is there
         self.expect([node])
         for run in self.actors_on(node.name):
             if not node.has(self.runs[run].where):
                 self._moves.setdefault(run, Moves()).why = f"{node.name} has other labels now"
         self._relieve_others(node)
         wanted = {run: self.runs[run].epoch for run in self.actors_on(node.name)}
-        orders = [*self.executors.joined(node.name, hello.runs, wanted)]
+        known = [self.runs[name] for name in hello.runs if name in self.runs and not was_gone]
+        up = {each.name: each.epoch for each in known if each.up}
+        orders = [*self.executors.joined(node.name, hello.runs, wanted, up)]
         for each in self.all_runs.in_order(self.all_runs.carried):
             if each.carrier == node.name and self._endings.has_told(each):
                 orders.append(FinishRun(each.name, each.epoch, again=True))

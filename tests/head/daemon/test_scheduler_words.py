@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from world_events import restarted
 from worlds import World
 
 from artos.protocol.control import Assign, RunNews, RunUp
@@ -274,6 +275,26 @@ def test_a_daemon_that_greets_again_keeps_the_executors_that_it_should_have(worl
     assert world.ordered == [executor], (
         "nothing is closed; it is told again, as it may have lost it"
     )
+
+
+@pytest.mark.parametrize("again", ["the head", "the connection"])
+def test_actors_that_leave_a_node_are_given_time_also_if_it_greets_again(
+    again: str, world: World
+) -> None:
+    world.join("w1")
+    world.begin("r1")
+    world.join("w2", slots=4)
+    world.drain("w1")
+    if again == "the head":
+        world = restarted(world)
+    else:
+        world.join("w1")
+    assert set(world.scheduler.runs["r1"].places.values()) == {"w2"}
+    assert "r1" in world.executors["w1"]
+    world.clock.advance(61)
+    world.roster.heard({node.peer: 0.0 for node in world.roster})
+    world.turn()
+    assert world.executors["w1"] == {}
 
 
 def test_actors_of_other_runs_make_a_node_full() -> None:
