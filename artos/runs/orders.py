@@ -32,11 +32,11 @@ class RunOrder(msgspec.Struct, frozen=True):
     """Head daemon → ``python -P -m head.run FILE``: be the run process of this run.
 
     ``request`` holds the flags of ``artos run``: workload, settings, seed, deadline; the workload
-    is looked up in ``code``. ``folder`` is the run's folder: new, or continued with ``resume``. The
-    process connects to ``head`` as ``peer``; TCP sockets are bound on ``host`` with the keys in
-    ``keys``. Its last message is ``RunNews`` with the state done, interrupted, failed or refused
-    and the reasons in ``waits_for``; its exit status is that of ``artos run``. On a worker node it
-    is the worker daemon that writes the order, by ``CarryRun``.
+    is looked up in ``code``. ``folder`` is the run's folder: new or, with ``resume``, continued if
+    it has a checkpoint. The process connects to ``head`` as ``peer``; TCP sockets are bound on
+    ``host`` with the keys in ``keys``. Its last message is ``RunNews`` with the state done,
+    interrupted, failed or refused and the reasons in ``waits_for``; its exit status is that of
+    ``artos run``. On a worker node it is the worker daemon that writes the order, by ``CarryRun``.
     """
 
     run: str

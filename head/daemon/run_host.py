@@ -14,7 +14,6 @@ from artos.errors import Refused
 from artos.protocol.control import CarryRun, FinishRun, RunEnded
 from artos.protocol.message import Message
 from artos.protocol.run_keys import RunKeys
-from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from artos.runs.orders import RunOrder, write_order
 from artos.system.account import as_owner
@@ -32,10 +31,6 @@ from head.daemon.run import Run
 from head.daemon.user_accounts import UserAccounts
 from head.records import summary_file
 from head.records.run_folder import LOG, LOGS
-from triggers import journal_parts
-
-_RECORDS = ("config.json", "progress.csv", "episodes.csv")
-_JOURNAL = "journal.jsonl"
 
 
 @dataclass(slots=True)
@@ -126,10 +121,8 @@ class RunHost(Closing):
         note = self._accounts.unused() if run.account else ""
         try:
             self._accounts.give(folder, account)
-            with acting():
-                resume = run.resume and _can_go_on(folder)
             if run.carrier and run.keys:
-                self._have_carried(run, run.keys, resume)
+                self._have_carried(run, run.keys)
                 return
             archives = self._archives if account is None else Archives(place / "code")
             content = b"" if run.archive in archives else self._archives.content(run.archive)
@@ -140,7 +133,8 @@ class RunHost(Closing):
                 keys = write_run_keys(self._keys_of(run), run.keys) if run.keys else self._keys
                 order = RunOrder(
                     run.name, run.epoch, run.request, code, run.archive, run.folder, self._host,
-                    str(keys), self._accounts.endpoint(run.account) or self._head, resume,
+                    str(keys), self._accounts.endpoint(run.account) or self._head,
+                    run.resume,
                     note and f"its account {run.account} is not used: {note}",
                 )  # fmt: skip
                 write_order(self._file(run), order)
@@ -156,12 +150,12 @@ class RunHost(Closing):
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 
-    def _have_carried(self, run: Run, keys: RunKeys, resume: bool) -> None:
+    def _have_carried(self, run: Run, keys: RunKeys) -> None:
         if run.archive and run.archive not in self._archives:
             raise Refused([f"the code of run {run.name} is gone: submit it again"])
         self.carried[run.name] = run
         carry = CarryRun(
-            run.name, run.epoch, run.request, run.archive, run.folder, keys, resume, run.account
+            run.name, run.epoch, run.request, run.archive, run.folder, keys, run.resume, run.account
         )
         self._tell(run.carrier, carry)
 
@@ -251,14 +245,3 @@ class RunHost(Closing):
 
 def _log(run: Run) -> Path:
     return Path(run.folder) / LOGS / LOG
-
-
-def _can_go_on(folder: Path) -> bool:
-    """Whether there is a checkpoint to go on from; if not, remove the run's records."""
-    if (folder / SAVED / MANIFEST).is_file():
-        return True
-    for file in (*(folder / name for name in _RECORDS), *journal_parts.files(folder / _JOURNAL)):
-        file.unlink(missing_ok=True)
-    for file in (*folder.glob("events/events.out.tfevents.*"), folder / BEST / MANIFEST):
-        file.unlink(missing_ok=True)
-    return False

@@ -117,6 +117,23 @@ class RunFolder(Closing):
             on_error.pop_all()
         return cls(path, lock, config, resumed=True)
 
+    @classmethod
+    def clear(cls, path: Path) -> bool:
+        """Remove the records of a run that has saved no checkpoint; False if it has saved one.
+
+        Raises:
+            RunExists: the run's process is still there (``live`` is true).
+            NotOurs: another user may have put the folder there.
+            Refused: a file cannot be removed.
+        """
+        with writing(path), cls(path, take(path), {}, resumed=True) as folder:
+            if (folder.checkpoint / MANIFEST).is_file():
+                return False
+            for file in (folder.config_file, folder.best / MANIFEST, *folder._records()):
+                if file != folder.log:
+                    file.unlink(missing_ok=True)
+        return True
+
     def write_config(self, config: dict[str, Any]) -> None:
         """Write ``config.json`` in one step, sealed if it was this account's until now."""
         own = not self.resumed or run_config.is_own(self.config)

@@ -122,13 +122,14 @@ class RunProcess:
             given, path = self._order.request, Path(self._order.folder)
             known = {name: given[name] for name in Request.__dataclass_fields__ if name in given}
             asked = Request(**{**known, "run_dir": path, "folder": self._code, "quiet": True})
-            if not self._order.resume:
+            left = left_folder(path) if self._order.resume else None
+            if left is None:
                 with (
                     asked.preload() as preloaded,
                     begun(asked, requests, preloaded, self._tell_device, on_nodes=True) as prepared,
                 ):
                     return self._session(prepared, requests).run()
-            with left_folder(path) as folder:
+            with left as folder:
                 stored = stored_request(folder, asked.settings, True, asked.deadline)
                 request = replace(stored, folder=self._code, origin=asked.origin)
                 with (
@@ -165,20 +166,24 @@ class RunProcess:
         return Session(prepared, requests, view, cluster, clock, Arrivals(node.blocks))
 
 
-def left_folder(path: Path, clock: Clock | None = None) -> RunFolder:
-    """The folder of a run that is resumed, once an earlier process of the run has left it.
+def left_folder(path: Path, clock: Clock | None = None) -> RunFolder | None:
+    """The folder of a run that goes on, once an earlier process of the run has left it.
+
+    None if that one saved no checkpoint: its records are removed, and the run begins anew.
 
     The head may have given a node up on which that one still runs, or a file system of several
     machines may not have noticed yet that it has ended.
 
     Raises:
         RunExists: it has not left it in time.
-        CheckpointFault, NotOurs: as ``RunFolder.resume``.
+        CheckpointFault, NotOurs, Refused: as ``RunFolder.resume``; records cannot be removed.
     """
     deadline = Deadline(_LEAVE_SECONDS, clock or SystemClock())
     told = False
     while True:
         try:
+            if RunFolder.clear(path):
+                return None
             return RunFolder.resume(path)
         except RunExists:
             if deadline.passed:

@@ -7,7 +7,6 @@ import os
 import select
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from head.daemon.run import Run
 from head.daemon.run_host import RunHost
 from head.daemon.user_accounts import UserAccounts
 from head.records import summary_file
-from triggers.journal import Journal
 
 pytestmark = pytest.mark.processes
 
@@ -76,20 +74,6 @@ def test_a_process_that_finished_says_so(host: RunHost, run: Run) -> None:
     summarise(Path(run.folder), "interrupted", when=0, epoch=2)
     assert host.ended(run).status == 130
     assert status_api.summary(run) == {"outcome": "interrupted", "epoch": 2}
-
-
-def test_what_saved_nothing_begins_anew_without_the_lines_of_before(
-    host: RunHost, run: Run
-) -> None:
-    folder = Path(run.folder)
-    (folder / "checkpoint" / MANIFEST).unlink()
-    with closing(Journal(folder / "journal.jsonl", most=1)) as journal:
-        for number in range(4):
-            journal.write({"n": number})
-            journal.flush()
-    assert len([*folder.glob("journal*")]) > 3
-    killed(host, run)
-    assert [*folder.glob("journal*")] == []
 
 
 def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
