@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from artos.errors import Refused
+from artos.system.durable import replacing
 from deploy.tracing.events import Event, Tracer, within
 from deploy.tracing.lines import config_of, lines_of
 
@@ -23,7 +24,8 @@ class Written(msgspec.Struct, frozen=True):
 def write(folder: Path, path: Path, since: float, until: float) -> Written:
     """Write the trace of the run in ``folder``, from ``since`` to ``until``, in seconds, to a file.
 
-    The journal is read line by line, also while it is written.
+    The journal is read line by line, also while it is written. An older file is replaced once the
+    new one is whole.
 
     Raises:
         Refused: there is no run, its records are damaged, or no time is left.
@@ -32,7 +34,8 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
     require_time(since, until)
     encode, count, last = msgspec.json.Encoder().encode, 0, 0.0
     events = within(events_of(folder), since, until)
-    with path.open("wb") as file:
+    plain = path.is_file() or not path.exists()  # a pipe, or /dev/null, is not to be replaced
+    with replacing(path.resolve()) if plain else path.open("wb") as file:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
         for event in events:
             file.write((b",\n" if count else b"\n") + encode(event))

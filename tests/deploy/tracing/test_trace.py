@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from itertools import pairwise
 from math import inf
@@ -175,6 +176,20 @@ def test_a_part_of_the_time_has_what_touches_it() -> None:
     assert [name for name, _, _ in arrows(events)] == ["rows"]
 
 
+def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "r", Request("ppo").config()).close()
+    (tmp_path / "r" / "journal.jsonl").write_text(json.dumps(IN_TURN[0]) + "\n")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("link", "pipe"):
+        write(tmp_path / "r", tmp_path / name, 0.0, inf)
+    assert os.read(reader, 1 << 16) == (tmp_path / "there").read_bytes()
+    os.close(reader)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "r", Request("ppo").config()).close()
     journal = tmp_path / "r" / "journal.jsonl"
@@ -184,9 +199,12 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
     assert (written.events, written.seconds) == (len(found), pytest.approx(1.0))
     with pytest.raises(Refused, match="must come before"):
         write(tmp_path / "r", tmp_path / "out.json", 2.0, 1.0)
+    older = (tmp_path / "out.json").read_bytes()
     for damage in ('{"t": "soon"}', '{"t": 1, "firing": -1}', "{", '{"claims": [[0, "x"]]}'):
-        journal.write_text(f"{damage}\n" + json.dumps(IN_TURN[0]) + "\n")
+        journal.write_text(f"{json.dumps(IN_TURN[0])}\n{damage}\n{json.dumps(IN_TURN[1])}\n")
         with pytest.raises(Refused, match="damaged"):
             write(tmp_path / "r", tmp_path / "out.json", 0.0, inf)
+    assert (tmp_path / "out.json").read_bytes() == older
+    assert {path.name for path in tmp_path.iterdir()} == {"r", "out.json"}
     with pytest.raises(Refused, match="give the folder of a run"):
         write(tmp_path, tmp_path / "out.json", 0.0, inf)
