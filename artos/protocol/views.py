@@ -7,12 +7,16 @@ number that is not finite has no place in JSON: there, and on its way to a head,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-from artos.specs.fields import Finite
+from artos.specs.fields import Count, Finite
+
+LagCounts = dict[Annotated[str, Meta(pattern=r"\A\d{1,19}(?:-\d{1,19})?\Z")], Count]
+"""By class of lag: ``2-3``."""
+_WaitClass = Annotated[str, Meta(pattern=r"\A.+/(?:\d{1,9}(?:\.\d{1,9})?|inf)\Z")]
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -63,8 +67,8 @@ class Status(msgspec.Struct, frozen=True):
     settings: dict[str, Finite] = {}
     learners: Mapping[str, float | None] = {}
     returns: Mapping[str, float | None] = {}
-    lags: dict[str, int] = {}
-    waited: dict[str, int] = {}
+    lags: LagCounts = {}
+    waited: dict[_WaitClass, Count] = {}
 
 
 class LagView(msgspec.Struct, frozen=True):

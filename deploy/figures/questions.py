@@ -173,7 +173,7 @@ def _lags(groups: Sequence[Group]) -> Answer | None:
 
 
 def _lag_shares(run: ReadRun) -> dict[str, float]:
-    counts: dict[str, int] = run.last.lags or run.summary.get("lag_histogram", {})
+    counts = run.last.lags or run.ending.lag_histogram
     total = sum(counts.values())
     return {name: rows / total for name, rows in counts.items() if total}
 

@@ -22,6 +22,7 @@ from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
 from head.records.evaluations import Evaluated
 from head.records.progress_log import status_of
+from head.records.summary_file import Ending
 
 Floats = NDArray[np.float64]
 _ABOUT = ("algorithm", "env", "workload")
@@ -61,17 +62,24 @@ class ReadRun:
         except (OSError, CheckpointFault) as error:
             raise Refused([f"{self.folder}: its records are damaged: {error}"]) from error
 
-    @cached_property
+    @property
     def summary(self) -> dict[str, Any]:
         """Its ``summary.json``, empty where there is none."""
-        found = summary_file.read(self.folder)
-        return found[0] if found else {}
+        return self._summary[0]
+
+    @property
+    def ending(self) -> Ending:
+        """The part of it that is checked."""
+        return self._summary[1]
+
+    @cached_property
+    def _summary(self) -> tuple[dict[str, Any], Ending]:
+        return summary_file.read(self.folder) or ({}, Ending(""))
 
     @cached_property
     def outcome(self) -> str:
         """How it ended, or that it goes on."""
-        said = self.summary.get("outcome", "")
-        return "live" if goes_on(self.folder) else str(said or "killed")
+        return "live" if goes_on(self.folder) else self.ending.outcome or "killed"
 
     @cached_property
     def episodes(self) -> Episodes:

@@ -29,7 +29,7 @@ def report(folder: Path) -> str:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     run = ReadRun(folder)
-    usage, why = run.summary.get("usage"), str(run.summary.get("why", ""))
+    usage, why = run.summary.get("usage"), run.ending.why
     said = f"{run.asked.algorithm} on {run.asked.env}, seed {run.asked.seed}: {run.outcome}"
     tables = {
         "Outcome": [*_outcome(run)],
@@ -55,17 +55,17 @@ def report(folder: Path) -> str:
 
 
 def _outcome(run: ReadRun) -> Iterator[Row]:
-    last, ended = run.last, run.summary
+    last, ending = run.last, run.ending
     facts: dict[str, Any] = {
         "outcome": run.outcome,
-        "ended by": ended.get("ended_by"),
+        "ended by": ending.ended_by,
         "environment steps": f"{last.steps:,}",
         "updates": f"{last.updates:,}",
         "episodes": f"{last.episodes:,}",
         "seconds of training": f"{last.seconds:,.1f}",
         "steps a second": f"{last.steps_per_second:,.0f}",
         "mean return of the last 100 episodes": last.mean_return_100,
-        "best evaluation": (ended.get("best") or {}).get("mean_return"),
+        "best evaluation": ending.best and ending.best.mean_return,
         "policy lag, mean and max": None if last.lag_mean is None
         else f"{last.lag_mean:.3g}, {last.lag_max}",
         "restarts of members": last.restarts,

@@ -11,12 +11,19 @@ import msgspec
 
 from artos.errors import Refused
 from artos.protocol.usage import Usage
+from artos.protocol.views import LagCounts
 from artos.specs.fields import Count, Seconds, Small
 from artos.specs.settings import convert
 from artos.system.regular_file import contents
 from head.records.reading import reading
 
 FILE = "summary.json"
+
+
+class Best(msgspec.Struct, frozen=True):
+    """Of the evaluation of the best version."""
+
+    mean_return: float | None = None
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -34,6 +41,8 @@ class Ending(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     ended_by: str = ""
     epoch: Count = 0
+    lag_histogram: LagCounts = {}
+    best: Best | None = None
 
 
 def read(run: Path) -> tuple[dict[str, Any], Ending] | None:

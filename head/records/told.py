@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from artos.protocol.lag import in_order
 from artos.protocol.views import Status
 from head.records.episodes import Ended
 from head.records.tracker import Classes
@@ -36,10 +37,9 @@ def _flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
 
 def lags(status: Status) -> Classes:
     """Rows by policy lag, from 0 to the largest class that has any: 0, 1, 2-3, 4-7, ..."""
-    largest = max(int(name.rpartition("-")[2]) for name in status.lags)
-    firsts = [0.0, *(2.0**digits for digits in range(largest.bit_length() + 1))]
-    named = {float(name.partition("-")[0]): rows for name, rows in status.lags.items()}
-    return {(first, end): named.get(first, 0) for first, end in pairwise(firsts)}
+    counts = in_order(status.lags)
+    firsts = [0.0, *(2.0**number for number in range(len(counts)))]
+    return dict(zip(pairwise(firsts), counts.values(), strict=True))
 
 
 def waits_of(waited: Mapping[str, int]) -> dict[str, dict[float, int]]:

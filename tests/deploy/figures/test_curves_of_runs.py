@@ -195,6 +195,18 @@ def test_a_damaged_record_is_named(file: str, tmp_path: Path) -> None:
         report(run.folder)
 
 
+@pytest.mark.parametrize(
+    "damage", [{"best": "x"}, {"lag_histogram": []}, {"lag_histogram": {"x": 1}}]
+)
+def test_a_summary_of_another_kind_is_named(damage: dict[str, Any], tmp_path: Path) -> None:
+    run = made(tmp_path, "first")
+    file = run.folder / "summary.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    (run.folder / "progress.csv").unlink()
+    with pytest.raises(Refused, match=r"summary\.json"):
+        report(run.folder)
+
+
 def slices(*at: tuple[float, float]) -> list[dict[str, Any]]:
     name = {"ph": "M", "tid": 1000, "ts": 0, "name": "thread_name", "args": {"name": "actor 0"}}
     return [name] + [

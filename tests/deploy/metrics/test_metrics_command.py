@@ -35,6 +35,17 @@ def test_a_killed_run_that_is_named_is_told_in_full(
     assert 'artos_run_lag_versions_bucket{le="0.0",run="first"} 64.0' in text
 
 
+def test_of_a_run_with_damaged_records_the_state_is_told(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / "runs" / "first" / "progress.csv"
+    file.write_text(file.read_text().replace("lags/0", "lags/x"))
+    assert main(["metrics", "first"]) == 0
+    text = capsys.readouterr().out
+    assert 'artos_run_state{run="first",state="failed"} 1.0' in text
+    assert "artos_run_lag_versions" not in text
+
+
 def test_as_json_too(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["metrics", "first", "--json"]) == 0
     told = {each["name"]: each for each in json.loads(capsys.readouterr().out)["families"]}

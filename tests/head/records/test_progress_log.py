@@ -175,6 +175,33 @@ def test_trackers_get_every_finite_number(status: MakeStatus) -> None:
     assert not {"metrics/bad", "run/algorithm", "lags/0"} & found.keys()
 
 
+@pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("lags/x", "1"),
+        ("lags/2-", "1"),
+        ("lags/0", "-1"),
+        (f"lags/{'9' * 5000}", "1"),
+        ("waited/x", "1"),
+        ("waited/actors.wait/x", "1"),
+        ("waited/actors.wait/nan", "1"),
+    ],
+)
+def test_what_is_no_class_of_a_distribution_is_damage(
+    folder: RunFolder, status: MakeStatus, column: str, cell: str
+) -> None:
+    log = ProgressLog(folder)
+    log.write(
+        status(lags={"0": 3, "2-3": 1}, waited={"actors.wait/0.001": 1, "actors.wait/inf": 0})
+    )
+    log.close()
+    assert last_status(folder.progress) is not None
+    header, row = folder.progress.read_text().splitlines()
+    folder.progress.write_text(f"{header},{column}\n{row},{cell}\n")
+    with pytest.raises(DamagedRecord, match=r"progress\.csv"):
+        last_status(folder.progress)
+
+
 def test_the_fixed_columns_are_the_status_fields() -> None:
     groups = (
         "fill", "waits", "metrics", "times", "shares", "evaluation", "usage", "skipped", "settings",
