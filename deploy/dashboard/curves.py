@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.errors import Refused
+from deploy.figures.common_part import Floats, common_part
 from deploy.figures.read_run import ReadRun, labels
 from head.records import evaluations
 from head.records.episodes import Episodes
@@ -20,7 +20,6 @@ RETURN = "return"
 """The mean return of the last 100 episodes, at each; other curves are columns of progress.csv."""
 _POINTS = 400
 _ACROSS = ("steps", "seconds", "updates")
-Floats = NDArray[np.float64]
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -33,7 +32,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """What the runs of a group have in common: the mean of the curves that reach each ``x``."""
+    """The mean of the curves of a group, as far as all of them go."""
 
     name: str
     runs: int
@@ -88,10 +87,10 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             drawn[name] = run, x[kept].tolist(), y[kept].tolist()
             if what == RETURN:
                 played[name] = [
-                    (float(_other(history, across, np.array([float(each.steps)]))[0]),
-                     each.mean_return, each.std)
+                    (at, each.mean_return, each.std)
                     for each in evaluations.read(folder / "evaluations.csv")
-                ]  # fmt: skip
+                    for at in _other(history, across, np.array([float(each.steps)])).tolist()
+                ]
         except (Refused, OSError, ValueError) as error:
             faults[name] = str(error)
     if named and what not in named | {RETURN}:
@@ -117,18 +116,18 @@ def _points(folder: Path, history: list[Row], what: str, across: str) -> tuple[F
     if what == RETURN:
         episodes = Episodes.read(folder / "episodes.csv")
         x = _other(history, across, episodes.steps)
-        return x, episodes.running_mean()
+        return x, episodes.running_mean()[: len(x)]
     rows = [row for row in history if _is_number(row.get(what)) and _is_number(row.get(across))]
     return _column(rows, across), _column(rows, what)
 
 
 def _other(history: list[Row], across: str, steps: Floats) -> Floats:
-    """These steps on another axis, by the rows of progress."""
-    if across == "steps" or not history:
+    """These steps on another axis, by the rows of progress; nothing if there are none."""
+    if across == "steps":
         return steps
     rows = [row for row in history if _is_number(row.get("steps")) and _is_number(row.get(across))]
-    other: Floats = np.interp(steps, _column(rows, "steps"), _column(rows, across))
-    return other
+    at, other = ([0.0, *_column(rows, name)] for name in ("steps", across))
+    return np.interp(steps, at, other) if rows else np.empty(0)
 
 
 def _column(rows: list[Row], name: str) -> Floats:
@@ -143,13 +142,6 @@ def _is_number(cell: Any) -> bool:
 
 
 def _spread(name: str, curves: list[Curve], seeds: int) -> Spread:
-    """At so many places, over the curves that have begun there and go at least as far."""
-    last = max(curve.x[-1] for curve in curves)
-    x = np.linspace(min(curve.x[0] for curve in curves), last, _POINTS // 2)
-    found = np.array(
-        [np.interp(x, curve.x, curve.y, left=np.nan, right=np.nan) for curve in curves]
-    )
-    there = ~np.isnan(found).all(axis=0)
-    x, found = x[there], found[:, there]
-    mean, low, high = np.nanmean(found, 0), np.nanmin(found, 0), np.nanmax(found, 0)
+    x, found = common_part([(np.array(each.x), np.array(each.y)) for each in curves], _POINTS // 2)
+    mean, low, high = found.mean(0), found.min(0), found.max(0)
     return Spread(name, len(curves), seeds, x.tolist(), mean.tolist(), low.tolist(), high.tolist())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from artos.errors import Refused
+from deploy.figures.common_part import Floats, common_part
 from deploy.figures.drawing import SIZE, Format, drawn, label, style
-from deploy.figures.read_run import Floats, Group, ReadRun
+from deploy.figures.read_run import Group, ReadRun
 from deploy.figures.timeline import draw_timeline, timeline
 from deploy.tracing.file import events_of
 from head.records.episodes import WINDOW
@@ -65,19 +66,20 @@ def answers(groups: Sequence[Group]) -> list[Answer]:
 
 
 def curve_of(name: str, runs: Iterable[ReadRun], *, seconds: bool = False) -> Curve | None:
-    """Running means of the returns of some runs, up to what all of them have reached.
+    """Running means of the returns of some runs, from where all of them have one.
 
-    None if none of them has an episode.
+    None if none of them has an episode, or they have no part in common.
     """
-    found = []
-    for run in runs:
-        if len(run.episodes):
-            at = run.episodes.steps
-            found.append((run.seconds_at(at) if seconds else at, run.episodes.running_mean()))
+    found = [
+        (run.seconds_at(run.episodes.steps) if seconds else run.episodes.steps,
+         run.episodes.running_mean())
+        for run in runs
+        if len(run.episodes)
+    ]  # fmt: skip
     if not found:
         return None
-    at = np.linspace(max(x[0] for x, _ in found), min(x[-1] for x, _ in found), _POINTS)
-    return Curve(name, at, np.stack([np.interp(at, x, y) for x, y in found]))
+    at, values = common_part(found, _POINTS)
+    return Curve(name, at, values) if at.size else None
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) -> None:
@@ -102,7 +104,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
 def _returns(
     groups: Sequence[Group], name: str, question: str, below: str, *, seconds: bool = False
 ) -> Answer | None:
-    begun = _having(groups, lambda run: len(run.episodes) > 0)
+    begun = _having(groups, lambda run: len(run.episodes) and (run.history or not seconds))
     found = {g: curve for g in begun if (curve := curve_of(g.label, g.runs, seconds=seconds))}
     there, curves = [*found], [*found.values()]
     if not curves:

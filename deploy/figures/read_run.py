@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.errors import CheckpointFault, Refused
 from artos.protocol.views import Status
@@ -17,6 +16,7 @@ from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.settings import shown
 from deploy.client.copied import goes_on
+from deploy.figures.common_part import Floats
 from deploy.tracking.rows import NewRows
 from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
@@ -24,7 +24,6 @@ from head.records.evaluations import Evaluated
 from head.records.progress_log import status_of
 from head.records.summary_file import Ending
 
-Floats = NDArray[np.float64]
 _ABOUT = ("algorithm", "env", "workload")
 
 

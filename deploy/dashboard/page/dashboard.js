@@ -157,7 +157,7 @@ async function showCurves(view, query) {
   const colorOf = (curve, i) => (alone ? COLORS[i % COLORS.length] : color.get(curve.group) || "#6b7280");
   const several = found.groups.filter((group) => group.runs > 1);
   view.append(el("div", { class: "bar" }, choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
-    several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest" : "mean return of 100 episodes, or a column of progress.csv"));
+    several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv"));
   view.append(chart({
     across,
     bands: several.map((group) => ({ ...group, color: color.get(group.name) })),

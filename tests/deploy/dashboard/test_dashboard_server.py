@@ -30,6 +30,7 @@ from head.records.run_folder import RunFolder
 
 HOSTILE = "<img src=x onerror=alert(1)>&\u202e"
 SECONDS = 60.0
+ACROSS = ("steps", "seconds", "updates")
 
 
 class Answer(NamedTuple):
@@ -173,6 +174,33 @@ def test_runs_of_other_settings_are_of_another_group(runs: Path, tmp_path: Path)
     assert {group.name: (group.runs, group.seeds) for group in found.groups} == {
         "ppo on CartPole-v1 lr=0.1": (2, 1), "ppo on CartPole-v1 lr=0.2": (1, 1),
     }  # fmt: skip
+
+
+def test_a_mean_ends_where_the_first_of_its_runs_does(runs: Path, tmp_path: Path) -> None:
+    for name, returns in (("short", 4 * [1.0]), ("long", 8 * [3.0])):
+        shutil.copytree(runs / "seed1", tmp_path / name)
+        lines = "".join(f"{10 * n},{each},10\n" for n, each in enumerate(returns, 1))
+        (tmp_path / name / "episodes.csv").write_text(f"step,return,length\n{lines}")
+    (group,) = Answers(Folders(tmp_path)).curves({}).groups
+    assert (group.x[0], group.x[-1], {*group.mean}) == (10, 40, {2.0})
+    (tmp_path / "long" / "episodes.csv").write_text("step,return,length\n90,3,10\n")
+    (group,) = Answers(Folders(tmp_path)).curves({}).groups
+    assert (group.runs, group.x, group.mean) == (2, [], [])
+
+
+def test_without_progress_there_is_no_curve_over_seconds(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "seed1", tmp_path / "r")
+    (tmp_path / "r" / "evaluations.csv").write_text(
+        "version,steps,updates,mean_return,std,episodes,mean_length,seconds\n1,9,1,5,1,2,9,1\n"
+    )
+    over = {across: Answers(Folders(tmp_path)).curves({"across": across}) for across in ACROSS}
+    assert all(found.curves[0].x and found.evaluations for found in over.values())
+    progress = tmp_path / "r" / "progress.csv"
+    progress.write_text(progress.read_text().partition("\n")[0] + "\n")
+    over = {across: Answers(Folders(tmp_path)).curves({"across": across}) for across in ACROSS}
+    there = [bool(found.curves[0].x and found.evaluations) for found in over.values()]
+    assert there == [True, False, False]
+    assert not any(found.faults for found in over.values())
 
 
 def test_a_run_whose_records_are_refused_does_not_take_the_others_curves(runs: Path) -> None:

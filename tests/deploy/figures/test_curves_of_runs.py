@@ -99,11 +99,22 @@ def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
     assert curve.values.shape == (2, len(curve.at))
     assert np.all(np.diff(curve.values, axis=1) > 0)
     assert curve_of("none", [ReadRun(tmp_path / "c")]) is None
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "episodes.csv").write_text("step,return,length\n900,1,1\n")
+    assert curve_of("apart", [ReadRun(tmp_path / name) for name in ("a", "late")]) is None
 
 
 def test_seconds_are_those_of_the_progress(tmp_path: Path) -> None:
     run = made(tmp_path, "a")
     assert run.seconds_at(np.array([0.0, 450.0, 675.0, 900.0])).tolist() == [0.0, 4.5, 6.75, 9.0]
+
+
+def test_without_progress_there_is_no_axis_of_seconds(tmp_path: Path) -> None:
+    run = made(tmp_path, "a")
+    (run.folder / "progress.csv").unlink()
+    found = by_name([run])
+    assert "return-by-steps" in found
+    assert "return-by-seconds" not in found
 
 
 def test_each_figure_answers_one_question_and_says_whose_spread_it_shows(tmp_path: Path) -> None:
