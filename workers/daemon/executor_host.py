@@ -228,7 +228,8 @@ class ExecutorHost:
                 if not self._executors or not self._here:
                     self._here = tuple(self._cpus())  # all that are open take turns on the same
                 # Only the latest few finished runs keep their folders.
-                over = [path for path in self._folder.glob("*/") if path.name not in self.runs]
+                kept = {*self.runs, *self._executors}  # also of one that is still closing
+                over = [path for path in self._folder.glob("*/") if path.name not in kept]
                 for _, path in by_age(over)[:-_MOST_RUNS]:
                     shutil.rmtree(path, ignore_errors=True)
                 account = self._accounts.named(assign.account, self._folder)

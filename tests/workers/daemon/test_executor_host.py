@@ -24,9 +24,12 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
+from artos.runs.orders import ExecutorOrder
 from artos.runtime.loop import Waker
 from artos.system.account import SystemAccount
 from artos.system.archives import Archives, name_of, pack
+from artos.system.child import Child
+from artos.system.pidfd import PidFd
 from artos.transport.keys import Keys, new_run_keys
 from workers.checkpoint.tiers import Tier
 from workers.daemon import executor_host, node_accounts
@@ -48,6 +51,26 @@ def host(tmp_path: Path) -> Iterator[ExecutorHost]:
 def assign(epoch: int = 1, archive: str = "") -> Assign:
     ends = ("tcp://127.0.0.1:1", "tcp://127.0.0.1:1")
     return Assign("r", epoch, b"no plan", "/code", archive, *ends, slots=1)
+
+
+@pytest.fixture
+def sleeper(host: ExecutorHost, tmp_path: Path) -> Iterator[executor_host._Opened]:
+    """The executor of run "s": it is open and does nothing."""
+    folder = tmp_path / "runs" / "s"
+    folder.mkdir()
+    wanted = msgspec.structs.replace(assign(), run="s")
+    order = ExecutorOrder(wanted, "w1", str(tmp_path), "", str(folder), str(folder), (0,), "")
+    deaf = "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)); print()"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{deaf}; os.close(1); signal.sigwait([])"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read()
+        child = Child(process, folder / "executor.log")
+        opened = executor_host._Opened(order, child, PidFd(process.pid))
+        host._executors["s"], host._wanted["s"] = opened, wanted
+        yield opened
+        process.kill()
 
 
 def until_told(host: ExecutorHost) -> Message:
@@ -223,3 +246,15 @@ def test_an_account_has_images_where_it_can_read_criu(
     assert given == account
     assert "cannot read" in why
     assert "ARTOS_CRIU" in why
+
+
+def test_the_folder_of_an_executor_that_still_closes_is_kept(
+    host: ExecutorHost, sleeper: executor_host._Opened, tmp_path: Path
+) -> None:
+    os.utime(tmp_path / "runs" / "s", (0, 0))  # the oldest
+    for number in range(executor_host._MOST_RUNS):
+        (tmp_path / "runs" / f"over{number}").mkdir()
+    host.unassign("s")
+    host.assign(assign())
+    host.step()
+    assert (tmp_path / "runs" / "s").exists()
