@@ -166,8 +166,9 @@ class ExecutorHost:
                 elif self._wanted[run].epoch != executor.epoch:
                     self._end(executor, signal.SIGINT)  # the run process that opened it is dead
                 elif (assign := self._wanted[run]) != executor.order.assign:
-                    executor.order = msgspec.structs.replace(executor.order, assign=assign)
-                    write_order(self._file(run), executor.order)
+                    order = msgspec.structs.replace(executor.order, assign=assign)
+                    write_order(self._file(run), order)
+                    executor.order = order  # only now: else an order not written is forgotten
                     executor.process.signal(signal.SIGHUP)
         for run, assign in [*self._wanted.items()]:
             if run not in self._executors:

@@ -24,7 +24,7 @@ from artos.protocol.control import (
     ReadNodeLog,
 )
 from artos.protocol.message import Message
-from artos.runs.orders import ExecutorOrder
+from artos.runs.orders import ExecutorOrder, read_order
 from artos.runtime.loop import Waker
 from artos.system.account import SystemAccount
 from artos.system.archives import Archives, name_of, pack
@@ -258,3 +258,21 @@ def test_the_folder_of_an_executor_that_still_closes_is_kept(
     host.assign(assign())
     host.step()
     assert (tmp_path / "runs" / "s").exists()
+
+
+def test_slots_that_could_not_be_told_are_told_later(
+    host: ExecutorHost,
+    sleeper: executor_host._Opened,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(path: Path, order: ExecutorOrder) -> None:
+        raise OSError(28, "no space left")
+
+    host.assign(msgspec.structs.replace(sleeper.order.assign, slots=7))
+    with monkeypatch.context() as patch:
+        patch.setattr(executor_host, "write_order", full)
+        host.step()
+    host.step()
+    file = tmp_path / "runs" / "s" / "executor.json"
+    assert read_order(file, ExecutorOrder).assign.slots == 7
