@@ -83,3 +83,12 @@ def test_a_server_that_ended_is_told_by_its_last_words(place: Place) -> None:
             made.poll()
     finally:
         made.close()
+
+
+def test_each_template_has_a_file_of_its_own_for_its_memory(place: Place) -> None:
+    first = place.new_memory()
+    assert first == place.memory
+    first.touch()
+    second = place.new_memory()
+    second.touch()
+    assert len({first, second, place.new_memory()}) == 3

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disks import needs_mount, small_disk
 
+from artos.errors import ShmTooSmall
+from workers.checkpoint.criu import common_memory
 from workers.checkpoint.criu.common_memory import SUPPORTED, share
 
 PROGRAM = """
@@ -102,6 +105,23 @@ def test_one_that_cannot_be_moved_goes_on_as_it_was(
     (tmp_path / "memory").touch()
     with pytest.raises(FileExistsError):
         share(sleeper.pid, tmp_path / "memory")
+    sleeper.send_signal(signal.SIGUSR1)
+    assert answer(sleeper) == [total, str(4 << 20)]
+
+
+@pytest.mark.parametrize("told", [True, False])
+@needs_mount
+def test_where_there_is_no_room_nothing_is_left_and_it_goes_on_as_it_was(
+    sleeper: subprocess.Popen[str], tmp_path: Path, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    total = answer(sleeper)[1]
+    asleep(sleeper.pid)
+    if not told:  # others write to it meanwhile
+        monkeypatch.setattr(common_memory, "free_bytes", lambda _: 1 << 40)
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        with pytest.raises(ShmTooSmall if told else OSError):
+            share(sleeper.pid, disk / "memory")
+        assert [*disk.iterdir()] == []
     sleeper.send_signal(signal.SIGUSR1)
     assert answer(sleeper) == [total, str(4 << 20)]
 

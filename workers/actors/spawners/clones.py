@@ -62,7 +62,7 @@ class Clones:
         self._failed = ""
         self._identity = Path(place.site.folder) / "identity"
         self._identity.touch(mode=0o600)
-        self._log = place.log(TEMPLATE)
+        self._log, self._memory = place.log(TEMPLATE), place.new_memory()
         self._member, self._begin = member, begin
         self._template: Child | None = None
 
@@ -84,13 +84,13 @@ class Clones:
         assert self._template is not None
         try:
             self._pid = _first_of_namespace(self._template.pid)
+            if common_memory.SUPPORTED:
+                self._sharing = common_memory.begin(self._pid, self._memory, self._log)
+                return
         except OSError as error:
             self._failed = str(error)
             return
-        if common_memory.SUPPORTED:
-            self._sharing = common_memory.begin(self._pid, self._place.memory, self._log)
-        else:
-            self._take()
+        self._take()
 
     def _take(self) -> None:
         try:
@@ -188,6 +188,7 @@ class Clones:
         if self._sharing is not None:
             self._sharing.kill()
             self._sharing.wait()
+            self._memory.unlink(missing_ok=True)
         if self._shot is not None:
             self._shot.operation.cancel()
         self._end_template()

@@ -52,7 +52,7 @@ class Forks:
         self._asked: list[Member] = []
         self.ready, self._failed = False, ""
         self._sharing: subprocess.Popen[bytes] | None = None
-        self._log = place.log(TEMPLATE)
+        self._log, self._memory = place.log(TEMPLATE), place.new_memory()
         self._adopted = adopts_orphans()
         requests, self._requests = _pipe()
         self._answers, answers = _pipe()
@@ -78,7 +78,10 @@ class Forks:
                 "which a fork would not have: start them in setup instead"
             )
         elif self._images and common_memory.SUPPORTED:
-            self._sharing = common_memory.begin(self._server.pid, self._place.memory, self._log)
+            try:
+                self._sharing = common_memory.begin(self._server.pid, self._memory, self._log)
+            except OSError as error:
+                self._failed = str(error)
         else:
             self.ready = True
 
@@ -128,6 +131,7 @@ class Forks:
         if self._sharing is not None:
             self._sharing.kill()
             self._sharing.wait()
+            self._memory.unlink(missing_ok=True)
         adopt_orphans(self._adopted)
         self._requests.close()
         self._answers.close()

@@ -6,6 +6,7 @@ The ways: a clone of a warm template's image, a fork of a warm template, a start
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
 from collections.abc import Callable, Sequence
@@ -77,8 +78,13 @@ class Place(NamedTuple):
 
     @property
     def memory(self) -> Path:
-        """The file for memory of the template that the actors made from it share."""
+        """The file for memory of the first template that the actors made from it share."""
         return Path(self.site.folder) / "template.memory"
+
+    def new_memory(self) -> Path:
+        """A file that is not there yet for memory of another template."""
+        later = (self.memory.with_stem(f"template-{number}") for number in itertools.count(2))
+        return next(file for file in itertools.chain([self.memory], later) if not file.exists())
 
     def _path(self, name: str) -> Path:
         return Path(self.site.logs) / f"{name}.log"

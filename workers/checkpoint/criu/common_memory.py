@@ -15,6 +15,7 @@ and gets its registers back. It must be asleep in a system call, as a template i
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import re
@@ -26,6 +27,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from artos.buffer.segment import free_bytes
+from artos.errors import ShmTooSmall
 from artos.system.child import command
 from artos.system.regular_file import opened
 
@@ -147,7 +150,9 @@ def share(pid: int, file: Path) -> int:
     """Move the private memory of a sleeping process to ``file``; returns the bytes moved.
 
     Raises:
-        OSError: the process is gone, may not be traced, or is not asleep in a system call.
+        OSError: the process is gone, may not be traced, or is not asleep in a system call; or the
+            file cannot be written, and is gone.
+        ShmTooSmall: there is no room for the file.
     """
     with ExitStack() as stack:
         for thread in map(int, os.listdir(f"/proc/{pid}/task")):  # noqa: PTH208 (names)
@@ -164,14 +169,22 @@ def share(pid: int, file: Path) -> int:
                 if stop - start >= _LEAST:
                     stretches.append(Stretch(start, stop - start, offset))
                     offset += stop - start
-        moved = 0  # only the pages that exist: the file has holes instead of the others
+        # Only the pages that exist: the file has holes instead of the others.
+        runs = [(stretch, run) for stretch in stretches for run in _present(pid, stretch)]
+        moved = sum(stop - start for _, (start, stop) in runs)
+        if moved > (free := free_bytes(file.parent)):
+            raise ShmTooSmall(moved, free, str(file.parent))
         with open(file, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as out:
-            for stretch in stretches:
-                for start, stop in _present(pid, stretch):
+            try:
+                for stretch, (start, stop) in runs:
                     for at in range(start, stop, _CHUNK):
-                        piece = os.pread(process.memory, min(_CHUNK, stop - at), at)
-                        moved += os.pwrite(out.fileno(), piece, stretch.offset + at - stretch.start)
-            out.truncate(sum(stretch.size for stretch in stretches))
+                        piece = os.pread(process.memory, size := min(_CHUNK, stop - at), at)
+                        done = os.pwrite(out.fileno(), piece, stretch.offset + at - stretch.start)
+                        _require(done, size, file)
+                out.truncate(sum(stretch.size for stretch in stretches))
+            except BaseException:
+                file.unlink()  # the process does not use it yet
+                raise
 
         with process.text(str(file)) as path:
             descriptor = process.call(_OPENAT, _AT_CWD, path, os.O_RDWR, 0)
@@ -190,6 +203,12 @@ def begin(pid: int, file: Path, log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=output,
         )
+
+
+def _require(done: int, wanted: int, file: Path) -> None:
+    """Refuse a file of which a part is missing: processes would go on with zeros there."""
+    if done != wanted:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
 
 
 def _present(pid: int, stretch: Stretch) -> Iterator[tuple[int, int]]:
@@ -218,7 +237,7 @@ def main() -> int:
     """Share the memory of the process on the command line through the file named there."""
     try:
         share(int(sys.argv[1]), Path(sys.argv[2]))
-    except OSError as error:
+    except (OSError, ShmTooSmall) as error:
         print(error, file=sys.stderr)  # noqa: T201  # read by the caller
         return 1
     return 0
