@@ -27,7 +27,7 @@ _LARGEST = 1 << 20  # bytes of a message
 
 
 class ControlPipe(Closing):
-    """One end of a pair of connected sockets; only ``get`` blocks.
+    """One end of a pair of connected sockets; only ``get`` blocks, and ``send`` if asked to.
 
     The kernel closes the other end when its process ends, so ``cut`` shows that at once.
     Malformed messages are dropped.
@@ -56,13 +56,19 @@ class ControlPipe(Closing):
         """For polling: readable when there is a message or the other end is gone."""
         return self._end.fileno()
 
-    def send(self, message: Message) -> bool:
-        """Send; False if the other end is gone or has not read for a long time."""
-        try:
-            self._end.send(codec.encode(message))
-        except (BlockingIOError, OSError):
-            return False
-        return True
+    def send(self, message: Message, seconds: float = 0.0) -> bool:
+        """Send; False if the other end is gone, or reads nothing within ``seconds``."""
+        data, deadline = codec.encode(message), Deadline(seconds)
+        while True:
+            try:
+                self._end.send(data)
+            except BlockingIOError:
+                if not select.select([], [self._end], [], deadline.left)[1]:
+                    return False
+            except OSError:
+                return False
+            else:
+                return True
 
     def take(self) -> Iterator[Message]:
         """The messages that have come; afterwards ``cut`` says whether the other end is gone."""
@@ -126,7 +132,7 @@ class Retries:
 class Sidecar:
     """A sidecar process, started again as often as needed.
 
-    ``tell`` never blocks. A restarted process knows nothing of earlier messages, so the message
+    A restarted process knows nothing of earlier messages, so the message
     ``first`` has to contain all that it must know.
     """
 
@@ -155,9 +161,9 @@ class Sidecar:
         self._began, self._again = self._clock.now(), None
         self._control_pipe.send(first)
 
-    def tell(self, message: Message) -> bool:
-        """Send a message; False if the sidecar does not run or does not read."""
-        return self._control_pipe is not None and self._control_pipe.send(message)
+    def tell(self, message: Message, seconds: float = 0.0) -> bool:
+        """Send a message; False if the sidecar does not run, or reads nothing for ``seconds``."""
+        return self._control_pipe is not None and self._control_pipe.send(message, seconds)
 
     def answer(self, seconds: float) -> Message | None:
         """The sidecar's next message; None if it has ended or none came in time."""

@@ -37,7 +37,7 @@ class AgentHost:
         self._stages, self._site, self._clock = plan.consumers, site, clock
         self._sidecar = Sidecar(process, Path(site.logs) / "agent.log", clock)
         self._counters = Counters(self._orders.counters_path, AGENT_COUNTS)
-        self._terms = Terms({}, {})
+        self._terms, self._told = Terms({}, {}), True
 
     @property
     def wire_bytes(self) -> int:
@@ -58,17 +58,23 @@ class AgentHost:
         """Start the agent, which connects by itself."""
         lock = [self._orders.lock] if self._orders.lock >= 0 else []
         self._sidecar.start(self._orders, self._terms, lock)
+        self._told = True
 
     def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
         """Tell the agent that exactly these actors live here, each in its term; their blocks exist.
 
-        Never waits.
+        Never waits: an agent that does not read now is told at the next ``nudge`` or ``reap``.
         """
-        self._terms = Terms(dict(terms), dict(bases))
-        self._sidecar.tell(self._terms)
+        self._terms, self._told = Terms(dict(terms), dict(bases)), False
+        self._tell_terms()
+
+    def _tell_terms(self, seconds: float = 0.0) -> None:
+        if not self._told:
+            self._told = self._sidecar.tell(self._terms, seconds)
 
     def nudge(self) -> None:
         """Tell the agent that rows were committed. Never waits."""
+        self._tell_terms()
         self._sidecar.tell(Nudge())
 
     def reap(self) -> None:
@@ -79,6 +85,7 @@ class AgentHost:
         """
         if self._sidecar.due():
             self.start()
+        self._tell_terms()
 
     def pids(self) -> dict[str, int]:
         """The agent's process id by name."""
@@ -91,11 +98,15 @@ class AgentHost:
         Call this once no actor is at work any more.
         """
         deadline = Deadline(seconds, self._clock)
-        self._sidecar.tell(Finish(deadline.left))
+        self._tell_to_finish(deadline)
         while not self._sidecar.end(deadline.left + _EXIT) and not deadline.passed:
             self.start()  # the agent was killed: another one goes on
-            self._sidecar.tell(Finish(deadline.left))
+            self._tell_to_finish(deadline)
         return self.unsent()
+
+    def _tell_to_finish(self, deadline: Deadline) -> None:
+        self._tell_terms(deadline.left)
+        self._sidecar.tell(Finish(deadline.left), deadline.left)
 
     def unsent(self) -> dict[int, int]:
         """The number of rows committed here and not known to have arrived, by actor."""

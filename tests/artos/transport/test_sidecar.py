@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers import PATIENCE
@@ -76,3 +77,16 @@ def test_who_lived_long_begins_anew(death: ExitReport) -> None:
     retries = Retries(failures=2, kills=2, calm=30.0)
     for _ in range(10):
         assert retries.after(death, 30.0) == 0.0
+
+
+def test_who_has_not_read_for_a_while_is_waited_for_if_asked_to() -> None:
+    mine, end = ControlPipe.pair()
+    with mine, ControlPipe.held(end.detach()) as other:
+        while mine.send(Nudge()):
+            pass
+        assert not mine.send(Finish(1.0), 0.01)
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(mine.send, Finish(2.0), PATIENCE)
+            *_, last = iter(lambda: other.get(PATIENCE), Finish(2.0))
+        assert sent.result()
+        assert last == Nudge()
