@@ -39,6 +39,16 @@ MOST_NAMED = 10_000
 """Runs that a node may name in a message."""
 
 
+def sharing_faults(slots: int, runs_per_slot: int) -> list[str]:
+    """Why so many runs cannot share the slots of a node."""
+    given, few = f"--runs-per-slot {runs_per_slot}", max(1, MOST_SHARING // slots)
+    if runs_per_slot < 1:
+        return [f"{given}: it must be 1 or more"]
+    if runs_per_slot > few:
+        return [f"{given}: at most {MOST_SHARING} runs share slots, so {slots} slots take {few}"]
+    return []
+
+
 # -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
 
 

@@ -215,6 +215,17 @@ def workload_of(options: argparse.Namespace) -> str:
     return str(options.workload)
 
 
+def add_sharing(parser: argparse.ArgumentParser) -> None:
+    """Add ``--runs-per-slot``, of a worker or of all workers of a cluster."""
+    parser.add_argument(
+        "--runs-per-slot",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="runs that may be on a worker for each slot; their actors take turns. default: 1",
+    )
+
+
 def add_labels(parser: argparse.ArgumentParser, whose: str) -> None:
     """Add ``--label``, which says what ``whose``: "this node has"."""
     parser.add_argument(

@@ -12,7 +12,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import logging_to, to_stderr
-from deploy.cli.common import add_labels, print_json
+from deploy.cli.common import add_labels, add_sharing, print_json
 from deploy.cli.parser import Parser, whole
 
 
@@ -67,13 +67,7 @@ def add_worker(parser: Parser) -> None:
     )
     parser.add_argument("--name", default=socket.gethostname(), help="default: the host's name")
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="default: all CPUs")
-    parser.add_argument(
-        "--runs-per-slot",
-        type=whole,
-        default=1,
-        metavar="N",
-        help="runs that may be here for each slot; their actors take turns. default: 1",
-    )
+    add_sharing(parser)
     parser.add_argument(
         "--stop-seconds",
         type=float,

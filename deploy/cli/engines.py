@@ -14,7 +14,7 @@ from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
 from artos.system.regular_file import contents
-from deploy.cli.common import add_json, add_labels, print_json
+from deploy.cli.common import add_json, add_labels, add_sharing, print_json
 from deploy.cli.parser import Parser, whole
 
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ def add_up(parser: Parser) -> None:
         "--python",
         default=sys.executable,
         metavar="PATH",
-        help="the interpreter that has ARTOS on all machines; default: this one",
+        help="the interpreter that has ARTOS on all machines; default: this one "
+        "(Kubernetes: that of the image)",
     )
     parser.add_argument("--slots", type=whole, default=0, metavar="N", help="CPUs of a worker")
+    add_sharing(parser)
     add_labels(parser, "its workers have")
     parser.add_argument(
         "--config",
@@ -107,6 +109,7 @@ def bring_up(options: argparse.Namespace) -> int:
         worker_options=tuple(shlex.split(options.worker_options)),
         hosts=_hosts(options.hosts),
         slots=options.slots,
+        runs_per_slot=options.runs_per_slot,
         labels=tuple(options.labels),
         notice=options.notice,
         config=config_for_engine(options.config) if options.config else "",
@@ -139,13 +142,11 @@ def bring_up(options: argparse.Namespace) -> int:
 
 def _show_plan(wanted: Cluster, folder: str, *, as_json: bool) -> int:
     """Print what would be started, or write it into a folder if one is named."""
-    from deploy.launchers.cluster import faults  # noqa: PLC0415
-    from deploy.launchers.launcher import launcher_type  # noqa: PLC0415
+    from deploy.launchers.launcher import launcher_of, misasked  # noqa: PLC0415
 
-    kind = launcher_type(wanted.engine)
-    if wrong := [*faults(wanted), *kind.misasked(wanted)]:
+    if wrong := misasked(wanted):
         raise Refused(wrong)
-    engine = kind(wanted)
+    engine = launcher_of(wanted)
     plan = engine.plan()
     if folder:
         files = _write(Path(folder), {**plan, **engine.beside()})

@@ -21,7 +21,14 @@ from artos.transport.address import FILE, published_in
 from deploy.client.head_client import HeadClient
 from deploy.launchers import cluster as clusters
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import EngineFailed, Launcher, Unit, launcher_of, launcher_type
+from deploy.launchers.launcher import (
+    EngineFailed,
+    Launcher,
+    Unit,
+    launcher_of,
+    launcher_type,
+    misasked,
+)
 
 _LOOK = 0.5
 _HEAD_ENDS, _GONE = 90.0, 60.0
@@ -75,8 +82,7 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
         EngineFailed: the engine did not take the head; nothing is left behind.
         HeadEnded: the head could not live.
     """
-    engine = launcher_type(wanted.engine)
-    if found := [*clusters.faults(wanted), *engine.misasked(wanted), *engine.faults(wanted)]:
+    if found := [*misasked(wanted), *launcher_type(wanted.engine).faults(wanted)]:
         raise Refused(found)
     launcher = launcher_of(wanted)
     with _alone(wanted):

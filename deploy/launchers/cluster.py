@@ -11,6 +11,7 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from artos.errors import Refused
+from artos.protocol.control import sharing_faults
 from artos.specs.fields import NAME, label_faults
 from artos.system import private_folder
 from artos.system.closest import closest
@@ -43,6 +44,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """Machines, where the engine is told which."""
     slots: int = 0
     """CPUs of a worker; 0: all that its unit has."""
+    runs_per_slot: int = 1
+    """Runs that may be on a worker for each of its slots; their actors take turns."""
     labels: tuple[str, ...] = ()
     """What its workers have, for runs that ask for it."""
     notice: float = 90.0
@@ -152,6 +155,7 @@ def faults(cluster: Cluster) -> list[str]:
         )
     if cluster.notice < 1:
         found.append(f"--notice {cluster.notice:g}: it must be one second or more")
+    found += sharing_faults(cluster.slots or 1, cluster.runs_per_slot)
     return [*found, *label_faults(cluster.labels)]
 
 

@@ -17,7 +17,7 @@ import msgspec
 from artos.errors import ArtosError, Refused
 from artos.system.closest import closest
 from deploy.launchers import engines
-from deploy.launchers.cluster import Cluster
+from deploy.launchers.cluster import Cluster, faults
 
 State = Literal["waits", "runs", "ends", "lost"]
 
@@ -58,6 +58,9 @@ class Launcher(ABC):
     """Whether head and workers have a network of their own, which this machine is not in."""
     in_order: ClassVar[bool] = False
     """Whether it can only end the worker with the highest index, as a StatefulSet does."""
+
+    ignores: ClassVar[Mapping[str, str]] = {"hosts": "it gives machines itself"}
+    """Fields of a cluster that make no difference on this engine, and why."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -163,3 +166,19 @@ def launcher_type(engine: str) -> type[Launcher]:
 def launcher_of(cluster: Cluster) -> Launcher:
     """The launcher of a cluster's engine."""
     return launcher_type(cluster.engine)(cluster)
+
+
+def misasked(cluster: Cluster) -> list[str]:
+    """What is wrong with what was asked for, be its engine here or not.
+
+    Raises:
+        Refused: there is no such engine.
+    """
+    engine = launcher_type(cluster.engine)
+    bare = Cluster(name="", engine="", folder="", least=0, most=0)
+    ignored = [
+        f"{cluster.engine}: --{field.replace('_', '-')} makes no difference: {why}"
+        for field, why in engine.ignores.items()
+        if getattr(cluster, field) != getattr(bare, field)
+    ]
+    return [*faults(cluster), *ignored, *engine.misasked(cluster)]

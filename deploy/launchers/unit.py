@@ -52,6 +52,8 @@ def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
     ]  # fmt: skip
     if here.seconds > stop:
         words += ["--lifetime", f"{here.seconds:g}"]
+    if cluster.runs_per_slot > 1:
+        words += ["--runs-per-slot", str(cluster.runs_per_slot)]
     words += [word for label in cluster.labels for word in ("--label", label)]
     return [*words, *(("--devices", here.devices) if here.devices else ())]
 

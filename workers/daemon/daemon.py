@@ -104,13 +104,8 @@ class WorkerOptions:
             faults.append(
                 f"--stop-seconds must be positive, at most {LONGEST:g}, not {self.stop_seconds:g}"
             )
-        given, slots = f"--runs-per-slot {self.runs_per_slot}", self.slots or len(here)
-        most = control.MOST_SHARING
-        if self.runs_per_slot < 1:
-            faults.append(f"{given}: it must be 1 or more")
-        elif self.runs_per_slot > 1 and slots * self.runs_per_slot > most:
-            few = max(1, most // slots)
-            faults.append(f"{given}: at most {most} runs share slots, so {slots} slots take {few}")
+        slots = self.slots or len(here)
+        faults += control.sharing_faults(slots, self.runs_per_slot)
         if self.lifetime and not self.stop_seconds < self.lifetime <= LONGEST:
             faults.append(
                 f"--lifetime {self.lifetime:g}: it must be longer than --stop-seconds "

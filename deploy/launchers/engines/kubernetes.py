@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -53,6 +53,9 @@ class Engine(Launcher):
 
     inside = True
     in_order = True
+    ignores: ClassVar[Mapping[str, str]] = {
+        **Launcher.ignores, "python": "it is that of the image",
+    }  # fmt: skip
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:

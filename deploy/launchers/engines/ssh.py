@@ -15,6 +15,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 from artos.system.regular_file import contents, opened
 from deploy.launchers import processes
@@ -56,6 +57,8 @@ cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
 
 class Engine(Launcher):
     """The hosts of a cluster, one worker on each."""
+
+    ignores: ClassVar[Mapping[str, str]] = {"head_options": "the head is a process of this machine"}
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:

@@ -106,6 +106,17 @@ def test_workers_of_a_cluster_have_its_labels(tmp_path: Path) -> None:
     ]
 
 
+def test_runs_share_the_slots_of_a_clusters_workers_if_they_may(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--runs-per-slot" not in worker_words(cluster(tmp_path), 0, Here())
+    words = worker_words(cluster(tmp_path, runs_per_slot=3), 0, Here())
+    assert words[words.index("--runs-per-slot") + 1] == "3"
+    up = ("up", "--on", "kubernetes", "--nodes", "1", "--runs-per-slot", "3", "--dry-run")
+    assert main(up) == 0
+    assert r"\"runs_per_slot\":3" in capsys.readouterr().out
+
+
 def test_a_head_that_starts_again_on_its_machine_listens_at_its_port(tmp_path: Path) -> None:
     lab = cluster(tmp_path / "lab")
     lab.save()
@@ -232,6 +243,19 @@ def test_wrong_commands_are_refused_and_leave_nothing(
         ("ssh", ("--hosts", "{}/hosts"), ["--hosts names 1 hosts for --nodes 2"]),
         ("ray", ("--worker-options=GPU",), ["give --slots", "option 'GPU'"]),
         ("kubernetes", ("--worker-options=cpus=3",), ["--worker-options 'cpus=3'"]),
+        ("slurm", ("--hosts", "{}/hosts"), ["slurm: --hosts makes no difference"]),
+        ("ray", ("--hosts", "{}/hosts", "--slots=1"), ["ray: --hosts makes no difference"]),
+        (
+            "kubernetes",
+            ("--hosts", "{}/hosts", "--python=/opt/python"),
+            [
+                "--hosts makes no difference",
+                "--python makes no difference: it is that of the image",
+            ],
+        ),
+        ("ssh", ("--head-options=-v",), ["ssh: --head-options makes no difference"]),
+        ("slurm", ("--slots=8", "--runs-per-slot=16"), ["so 8 slots take 12"]),
+        ("slurm", ("--runs-per-slot=0",), ["--runs-per-slot 0: it must be 1 or more"]),
     ],
 )
 def test_a_dry_run_refuses_what_the_engine_would_not_understand(
