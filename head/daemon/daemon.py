@@ -194,13 +194,13 @@ class HeadDaemon(Closing):
                         with account.acting():
                             reap_orphans()
                 self._host.cap_logs()
-            if late := self._roster.late():
-                names = [node.name for node in late]
-                why = f"not heard for {self._options.deadline:g} s"
+            gone: dict[str, list[str]] = {}
+            for node in self._roster.late():
+                gone.setdefault(self._roster.why_late(node), []).append(node.name)
+                self._messenger.forget(node.peer)  # a node that comes back says Hello
+            for why, names in gone.items():
                 _log.warning("gone (%s): %s", why, ", ".join(names))
                 self._nodes_gone(names, why)
-                for node in late:
-                    self._messenger.forget(node.peer)  # a node that comes back says Hello
         elif not self._dirty:
             return
         self._decide(now)

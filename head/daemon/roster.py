@@ -268,6 +268,11 @@ class Roster:
             self.remove(node.name)
         return gone
 
+    def why_late(self, node: Node) -> str:
+        """Why a node that ``late`` returned is gone."""
+        closed = node.ended is not None and node.ended < inf
+        return "its worker has ended" if closed else f"not heard for {self.deadline:g} s"
+
     def expect(self, known: Iterable[Known]) -> None:
         """Count these nodes as just heard: the head was restarted, and they may come back."""
         now = self._clock.now()

@@ -80,10 +80,13 @@ def test_a_daemon_whose_connection_was_closed_is_gone_unless_it_comes_back(
     assert roster.late() == []
     clock.advance(2)
     roster.heard({"w1.a": 3.5, "w2.a": 0.1, "w3.a": 8.0}, {"w1.a", "w3.a"})
-    assert [node.name for node in roster.late()] == ["w1"]
+    (gone,) = roster.late()
+    assert (gone.name, roster.why_late(gone)) == ("w1", "its worker has ended")
     clock.advance(8)
     roster.heard({"w2.a": 0.1, "w3.a": 16.0}, {"w3.a"})
-    assert [node.name for node in roster.late()] == ["w3"], "cut off by its network: the deadline"
+    (gone,) = roster.late()
+    assert gone.name == "w3", "cut off by its network: the deadline"
+    assert roster.why_late(gone) == "not heard for 15 s"
 
 
 def test_a_name_is_taken_while_its_owner_lives(roster: Roster, clock: ManualClock) -> None:

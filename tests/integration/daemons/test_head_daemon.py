@@ -132,6 +132,11 @@ def joined(head: Head, node: str) -> Peer:
     return peer
 
 
+def test_a_worker_that_has_ended_is_said_to_have(head: Head) -> None:
+    joined(head, "w1").messenger.close(0.0)
+    head.until(lambda: any(line.endswith("gone (its worker has ended): w1") for line in head.said))
+
+
 # -- who may talk ----------------------------------------------------------------------------------
 
 
