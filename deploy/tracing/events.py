@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.specs.members import ACTORS, actor_of
+from deploy.tracing.lines import goes_on_anew
 
 Event = dict[str, Any]
 _RUN = 1
@@ -89,9 +90,9 @@ class Tracer:
         yield _meta("thread_name", _FIRINGS_ROW, "triggers")
         yield _meta("thread_sort_index", _FIRINGS_ROW, index=0)
         for line in lines:
+            if goes_on_anew(line, (self._now - self.offset) / 1e6):
+                yield from self._resume()
             if (t := line.get("t")) is not None:
-                if self.offset + 1e6 * t < self._now - 1e6:  # times begin again in a resumed run
-                    yield from self._resume()
                 self._now = max(self._now, self.offset + 1e6 * t)
             yield from self._line(line)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +19,8 @@ from artos.specs.unreadable import UNREADABLE
 from head.records.shape import Shape
 from triggers import journal
 
-RESUMED = 1.0
-"""Seconds by which times fall where a resumed run begins."""
+_FALL = 1.0
+"""Seconds by which times fall where a run was resumed, unless what was before was shorter."""
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 _Claims = tuple[tuple[Count, ...], ...]
 
@@ -119,6 +119,14 @@ def checked(line: dict[str, Any]) -> dict[str, Any]:
     """
     msgspec.convert(line, _Line)
     return line
+
+
+def goes_on_anew(line: Mapping[str, Any], last: float) -> bool:
+    """Whether a run was resumed with this line; ``last`` is the newest time before, 0 if none.
+
+    Its times, and numbers of firings, begin again. In journals of earlier versions no line says so.
+    """
+    return last > 0 and ("began" in line or line.get("t", last) < last - _FALL)
 
 
 @contextmanager

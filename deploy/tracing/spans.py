@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from artos.specs.members import ACTORS, actor_of
 from deploy.tracing.events import DEVICE_WAIT, PARTS, Latest
-from deploy.tracing.lines import RESUMED
+from deploy.tracing.lines import goes_on_anew
 
 Kind = Literal["internal", "producer", "consumer"]
 Facts = Mapping[str, bool | float | str]
@@ -89,7 +89,7 @@ class Spans:
         """The spans that end with these lines, in about their order."""
         for line in lines:
             t = line.get("t", self._last)
-            if self._last and ("began" in line or t < self._last - RESUMED):
+            if goes_on_anew(line, self._last):
                 yield from self.rest()
                 self._begin()
             self._epoch = line.get("began", self._epoch)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.specs.members import actor_of
-from deploy.tracing.lines import RESUMED
+from deploy.tracing.lines import goes_on_anew
 
 HAND_OVER, NETWORK = "hand-over", "network"
 """What is left between a firing and the work that it caused, here and on a cluster."""
@@ -79,8 +79,7 @@ class History:
             t = line.get("t", self.ended)
             if not number:
                 self.began = t
-            if t < self.ended - RESUMED:
-                # A resumed run counts its times anew: what was before is another part.
+            if goes_on_anew(line, self.ended):  # what was before is another part
                 for each in (self.members, self.ready, self._firings, self._blocked):
                     each.clear()
                 self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0

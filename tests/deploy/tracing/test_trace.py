@@ -170,6 +170,14 @@ def test_a_resumed_run_goes_on_after_what_was_before() -> None:
     assert (names.count("rows"), names.count("version")) == (1, 2), "its rows count on"
 
 
+def test_also_one_that_was_soon_ended() -> None:
+    """Its times do not fall by much, but it says that it goes on."""
+    events = traced(*IN_TURN, {"t": 0.5, "began": 9.5}, *IN_TURN[2:8])
+    assert "resumed" in [e["name"] for e in events if e["ph"] == "i"]
+    ends = [e["ts"] for e in rows(events)["actor 0"]]
+    assert ends == sorted(ends)
+
+
 def test_a_part_of_the_time_has_what_touches_it() -> None:
     events = [*within(traced(*IN_TURN), 0.78, 0.805)]
     assert {e["name"] for e in events if e["ph"] == "X"} == {"sample", "learner.update", "wait"}

@@ -74,7 +74,10 @@ def test_what_kept_an_actor_from_beginning_is_told_apart() -> None:
 
 def test_a_resumed_run_is_looked_at_since_then() -> None:
     late = [{**line, "t": line["t"] + 90.0} for line in IN_TURN]
-    assert shares(History().read([*late, *IN_TURN])) == shares(History().read(IN_TURN))
+    alone = shares(History().read(IN_TURN))
+    assert shares(History().read([*late, *IN_TURN])) == alone
+    soon = [{**line, "t": line["t"] / 100} for line in IN_TURN]
+    assert shares(History().read([*soon, {"t": 0.0, "began": 9.5}, *IN_TURN])) == alone
 
 
 def test_a_journal_without_causes_still_adds_up() -> None:
