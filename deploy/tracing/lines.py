@@ -22,7 +22,14 @@ from triggers import journal
 _FALL = 1.0
 """Seconds by which times fall where a run was resumed, unless what was before was shorter."""
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-_Claims = tuple[tuple[Count, ...], ...]
+_Claims = tuple[Annotated[tuple[Count, ...], Meta(min_length=3, max_length=4)], ...]
+_HAS = {
+    "firing": ("trigger", "version"),
+    "done": ("by",),
+    "ready": ("start",),
+    "lags": ("version",),
+}
+"""What lines have that have one of these."""
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -83,7 +90,7 @@ class _Line(msgspec.Struct, frozen=True):
     quota: str = ""
     lag_mean: float = 0.0
     lag_max: float = 0.0
-    lags: tuple[tuple[float, ...], ...] = ()
+    lags: tuple[Annotated[tuple[float, ...], Meta(min_length=2)], ...] = ()
     ready: str = ""
     start: str = ""
     died: str = ""
@@ -118,6 +125,9 @@ def checked(line: dict[str, Any]) -> dict[str, Any]:
         msgspec.ValidationError: what it says cannot be meant.
     """
     msgspec.convert(line, _Line)
+    for kind, names in _HAS.items():
+        if kind in line and not line.keys() >= {*names}:
+            raise msgspec.ValidationError(f"a line with {kind} lacks {' or '.join(names)}")
     return line
 
 

@@ -208,7 +208,12 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="must come before"):
         write(tmp_path / "r", tmp_path / "out.json", 2.0, 1.0)
     older = (tmp_path / "out.json").read_bytes()
-    for damage in ('{"t": "soon"}', '{"t": 1, "firing": -1}', "{", '{"claims": [[0, "x"]]}'):
+    for damage in (
+        '{"t": "soon"}', '{"t": 1, "firing": -1}', "{", '{"claims": [[0, "x"]]}',
+        '{"firing": 1, "trigger": "x"}', '{"firing": 1, "version": 1}', '{"done": 1}',
+        '{"ready": "actor 0"}', '{"done": 1, "by": "learner", "lags": []}',
+        '{"firing": 1, "trigger": "x", "version": 1, "claims": [[0]]}',
+    ):  # fmt: skip
         journal.write_text(f"{json.dumps(IN_TURN[0])}\n{damage}\n{json.dumps(IN_TURN[1])}\n")
         with pytest.raises(Refused, match="damaged"):
             write(tmp_path / "r", tmp_path / "out.json", 0.0, inf)
