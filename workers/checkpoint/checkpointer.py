@@ -29,6 +29,8 @@ class Progress(NamedTuple):
 
 
 _TRIES = 5
+_HERE = Path()
+"""The working directory, also of members. It may be removed meanwhile: then it has no name."""
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Checkpointer:
         """Names of template memory that is kept though no clone here needs it (yet)."""
         self.may_free = False
         """Whether there is memory that was awaited, and may not be needed."""
-        remove_left(Path.cwd())
+        remove_left(_HERE)
 
     def take(self, pid: int, name: str, actor: int = -1, *, stays: bool = False) -> Shot:
         """Begin to dump a process that is asleep; it ends with that, or goes on if it ``stays``.
@@ -105,7 +107,7 @@ class Checkpointer:
             if shot.operation.poll() is None:
                 return False
         except CheckpointRefused as refused:
-            remove_left(Path.cwd())  # which is also the members' working directory
+            remove_left(_HERE)
             if shot.tries == _TRIES or not is_collision(refused.log):
                 raise
             new = self.take(refused.pid, shot.image.name, shot.facts.actor, stays=shot.stays)
@@ -209,4 +211,4 @@ class Checkpointer:
     def close(self) -> None:
         """Remove every image."""
         self._store.close()
-        remove_left(Path.cwd(), moment=0.0)
+        remove_left(_HERE, moment=0.0)
