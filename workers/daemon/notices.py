@@ -59,7 +59,12 @@ class Notices(Closing):
                 return
 
     def _file(self) -> str:
-        return f"{self._place} is there" if Path(self._place).exists() else ""
+        try:
+            there = Path(self._place).exists()
+        except OSError as error:  # of a folder that is mounted from elsewhere, perhaps for a moment
+            self._seldom.warning("%s cannot be looked for: %s", self._place, error)
+            return ""
+        return f"{self._place} is there" if there else ""
 
     def _answer(self) -> str:
         request = urllib.request.Request(self._place, headers=_HEADERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -62,6 +63,23 @@ def test_a_file_is_a_notice_once_it_is_there(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert came.wait(PATIENCE)
     assert said == [f"{tmp_path / 'go'} is there"]
+
+
+def test_a_file_that_cannot_be_looked_for_once_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = threading.Event()
+
+    def stale(path: Path) -> bool:
+        if tried.is_set():
+            return True
+        tried.set()
+        raise OSError(errno.ESTALE, "stale file handle", str(path))
+
+    monkeypatch.setattr(Path, "exists", stale)
+    notices, came, _ = heard(str(tmp_path / "go"))
+    with notices:
+        assert came.wait(PATIENCE)
 
 
 def test_a_url_is_one_once_it_says_more_than_no(metadata: str) -> None:
