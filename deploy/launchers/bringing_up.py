@@ -85,6 +85,8 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
     if found := [*misasked(wanted), *launcher_type(wanted.engine).faults(wanted)]:
         raise Refused(found)
     launcher = launcher_of(wanted)
+    for caution in launcher.cautions():
+        say(caution)
     with _alone(wanted):
         joined = _join(wanted)
         if not joined and (taken := launcher.taken()):

@@ -75,6 +75,10 @@ class Launcher(ABC):
         """Why the engine cannot be asked from here for anything; nothing is made."""
         return []
 
+    def cautions(self) -> list[str]:
+        """What the engine would do otherwise than it was asked for, as far as it says so."""
+        return []
+
     @abstractmethod
     def plan(self) -> Mapping[str, str]:
         """What would be handed to the engine, by file name, for ``--dry-run``."""

@@ -8,12 +8,13 @@ the same index at once. The head is requeued, and finds its runs in the shared f
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from time import time
@@ -48,6 +49,17 @@ class Engine(Launcher):
             here = ", ".join(missing)
             return [f"slurm: {here} cannot be found: run this on a machine that submits jobs"]
         return []
+
+    def cautions(self) -> list[str]:
+        """Whether a worker that is preempted has less time than its notice."""
+        try:
+            config = self._run("show its configuration", "scontrol", "show", "config")
+            partitions = self._run(
+                "show its partitions", "scontrol", "--oneliner", "show", "partition"
+            )
+        except EngineFailed:
+            return []
+        return [*_cut_short(self._cluster, config, partitions)]
 
     def plan(self) -> Mapping[str, str]:
         """The batch scripts."""
@@ -149,6 +161,37 @@ class Engine(Launcher):
             said = done.stderr.strip() or f"{words[0]} ended with status {done.returncode}"
             raise EngineFailed("slurm", what, said)
         return done.stdout
+
+
+def _cut_short(cluster: Cluster, config: str, partitions: str) -> Iterator[str]:
+    """The partitions of workers that are killed before their notice is over, as Slurm is set up.
+
+    Where the quality of service decides about preemption, its own times hold: they are not known.
+    """
+    by_partition = re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE)
+    kill_wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
+    if by_partition is None or kill_wait is None:
+        return
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("-p", "--partition", default="")
+    try:
+        given, _ = parser.parse_known_args(cluster.worker_options)
+    except argparse.ArgumentError:  # sbatch says so
+        return
+    chosen = {name for name in given.partition.split(",") if name}
+    for line in partitions.splitlines():
+        told = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        name, grace = told.get("PartitionName", ""), told.get("GraceTime", "")
+        used = name in chosen if chosen else told.get("Default") == "YES"
+        if not used or told.get("PreemptMode") == "OFF" or not grace.isdecimal():
+            continue
+        seconds = int(grace) + int(kill_wait[1])
+        if seconds < cluster.notice:
+            yield (
+                f"slurm: partition {name} kills a preempted job {seconds} s after telling it "
+                f"(GraceTime {grace}, KillWait {kill_wait[1]}), sooner than --notice "
+                f"{cluster.notice:g}: give --notice {seconds}, or ask for a longer GraceTime"
+            )
 
 
 def _seconds(told: str) -> float:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.launchers.bringing_up import up
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.engines.slurm import Engine
-from deploy.launchers.launcher import Here
+from deploy.launchers.launcher import EngineFailed, Here
 from deploy.launchers.unit import worker_words
 
 
@@ -105,6 +106,67 @@ def test_a_unit_knows_the_end_of_its_allocation(
     words = worker_words(cluster(), 3, here)
     assert ("--lifetime" in words) == (seconds > 0)
     assert "--lifetime" not in worker_words(cluster(), 3, Here(seconds=1.0)), "it is over already"
+
+
+PARTITIONS = """\
+PartitionName=spot AllowGroups=ALL Default=YES QoS=N/A GraceTime=0 PreemptMode=REQUEUE State=UP
+PartitionName=kind AllowGroups=ALL Default=NO QoS=N/A GraceTime=300 PreemptMode=CANCEL State=UP
+PartitionName=long AllowGroups=ALL Default=NO QoS=N/A GraceTime=0 PreemptMode=OFF State=UP
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "by", "cut_short"),
+    [
+        ({}, "partition_prio", "partition spot kills a preempted job 30 s after telling it"),
+        ({"notice": 30.0}, "partition_prio", ""),
+        ({"worker_options": ("--partition=kind",)}, "partition_prio", ""),
+        ({"worker_options": ("-p", "long")}, "partition_prio", ""),
+        ({"worker_options": ("-c", "8", "-plong,spot")}, "partition_prio", "partition spot"),
+        ({"worker_options": ("--partition",)}, "partition_prio", ""),
+        ({}, "qos", ""),  # that has times of its own
+        ({}, "none", ""),
+    ],
+)
+def test_a_notice_that_slurm_would_cut_short_is_told(
+    given: dict[str, object], by: str, cut_short: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "partitions").write_text(PARTITIONS)
+    config = f"KillWait                = 30 sec\nPreemptType             = preempt/{by}\n"
+    (tmp_path / "config").write_text(config)
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(
+        f'#!/bin/sh\ncase "$*" in\n"show config") cat {tmp_path}/config ;;\n'
+        f'"--oneliner show partition") cat {tmp_path}/partitions ;;\nesac\n'
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    cautions = Engine(cluster(**given)).cautions()
+    assert len(cautions) == bool(cut_short)
+    assert cut_short in "".join(cautions)
+
+
+def test_up_tells_what_the_engine_would_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(engine: Engine, indexes: object) -> None:
+        raise EngineFailed("slurm", "start it", "no such partition")
+
+    for name, does in (
+        ("faults", staticmethod(lambda _: [])), ("cautions", lambda _: ["it is cut short"]),
+        ("units", lambda _: []), ("start", refuse),
+    ):  # fmt: skip
+        monkeypatch.setattr(Engine, name, does)
+    said: list[str] = []
+    with pytest.raises(EngineFailed, match="no such partition"):
+        up(cluster(folder=str(tmp_path / "lab")), 0.0, said.append)
+    assert said == ["it is cut short"]
+
+
+def test_without_scontrol_there_is_no_caution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Engine(cluster()).cautions() == []
 
 
 def test_where_slurm_is_not_installed_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,7 @@ def test_what_cannot_be_is_told_and_leaves_nothing(cluster: Slurm) -> None:
     assert refused.returncode == 1
     assert "slurm did not start it" in refused.stderr
     assert "nowhere" in refused.stderr
+    assert "partition low kills a preempted job 30 s after telling it" in refused.stderr
     assert is_clean(cluster)
     assert not (cluster.folder / "clusters" / NAME / "cluster.json").exists()
     # More than there is: the head is there, and what is missing is said, with Slurm's words.
