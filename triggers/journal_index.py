@@ -6,7 +6,7 @@ import io
 import os
 import struct
 from bisect import bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,6 +33,8 @@ _PIECE, _NEAR = 64 << 10, 16 << 10
 """Bytes that are read at once; bytes between two places that are near each other."""
 _BACK = 1.0
 """Seconds by which times go back where a run was resumed, at least."""
+_BEGAN, _SEARCHED = b'"began":', 4 << 20
+"""What a line has where a run goes on; bytes of the journal's own file that are searched for it."""
 _HEADER, _STORED = 7, 1 << 31
 """Bytes of a frame before its first block; the bit of a block's size that says: not packed."""
 _MOST_PARTS = 4_096
@@ -54,7 +56,7 @@ class JournalIndex(Closing):
 
     Its looks at the time, each so many bytes, also tell where a run was resumed: there the times
     of lines begin again, and those of the index go on. Between two looks that goes unnoticed if
-    the run was soon further than before.
+    the run was soon further than before, but for the first megabytes that are in no part.
 
     Raises:
         JournalDamaged: a file is missing, or cannot be read or unpacked.
@@ -178,7 +180,7 @@ class JournalIndex(Closing):
         latest = offset = 0.0
         for address, t in self._times():
             if offset + t < latest - _BACK:  # it was resumed since the last look: where?
-                for at, line in self.lines(looks[-1].address, address):
+                for at, line in self.lines(looks[-1].address, address + 1):
                     if (there := _time_of(line)) is None:
                         continue
                     if offset + there < latest - _BACK:
@@ -278,11 +280,22 @@ class _File:
                 if (t := _time_of(_understood(decode, text))) is not None:
                     found.append((address - self.start, t))
                     break
-        if self.key:
+        if not self.key:
+            found = sorted({*found, *self._where_it_goes_on()})
+        else:
             _times_of_parts[self.key] = found
             while len(_times_of_parts) > _MOST_PARTS:
                 _times_of_parts.popitem(last=False)
         return found
+
+    def _where_it_goes_on(self) -> Iterator[tuple[int, float]]:
+        """Offsets and times of lines that say that the run goes on, and of those just before."""
+        decode = msgspec.json.Decoder(dict[str, Any]).decode
+        data, place = self.content.read(0, _SEARCHED), -1
+        while (place := data.find(_BEGAN, place + 1)) >= 0:
+            at = self.start + place
+            near = ((a, _time_of(_understood(decode, x))) for a, x in self.lines(at - _PIECE, at))
+            yield from deque(((a - self.start, t) for a, t in near if t is not None), 2)
 
 
 _times_of_parts: OrderedDict[tuple[str | int, ...], list[tuple[int, float]]] = OrderedDict()

@@ -107,6 +107,24 @@ def test_a_time_is_found_near_it(tmp_path: Path, resumed: int) -> None:
         assert index.after(2 * index.end) == index.size
 
 
+def test_a_short_run_that_went_on_for_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks: its lines say where it went on, as their times soon are as large."""
+    monkeypatch.setattr(journal_index, "_OWN_GAP", 10**6)
+    for seconds, epoch in ((10, 5.0), (20, 90.0), (400, 200.0)):
+        journal = Journal(tmp_path / NAME)
+        journal.begins(0.0, epoch)
+        for t in range(1, seconds + 1):
+            journal.write({"t": float(t), "x": '"began":' * (t == 5)})
+        journal.close()
+    with JournalIndex(tmp_path / NAME) as index:
+        assert (index.begin, index.end) == (0.0, 430.0)
+        starts = [address for address, line in index.lines() if line and "began" in line]
+        assert [index.offset_at(at) for at in starts] == [0.0, 10.0, 30.0]
+        assert [index.offset_at(at - 1) for at in starts[1:]] == [0.0, 10.0]
+
+
 def test_a_number_that_grows_is_found(tmp_path: Path) -> None:
     written(tmp_path / NAME, 900, 4_000)
     with JournalIndex(tmp_path / NAME) as index:
