@@ -118,7 +118,9 @@ class ProcessManager:
         if record.state is State.FROZEN and not record.busy:
             self._tiers.thaw(record)  # it may become an image now
         if record.state is State.PARKED and not record.busy:
+            self._turns.leave_slot(member)  # kept between rounds where actors are never parked
             self._turns.park(record)
+            self._turns.grant()
 
     def take_slots(self) -> None:
         """Give slots that other runs have left to the actors that wait for them. Never waits."""

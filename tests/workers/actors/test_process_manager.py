@@ -155,6 +155,17 @@ def test_whoever_is_never_parked_keeps_its_slot(host: Any) -> None:
     assert there.served == [ONE, ONE]
 
 
+def test_whoever_is_used_no_longer_keeps_no_slot_even_if_never_parked(host: Any) -> None:
+    there = host(2, 1, "never")
+    there.up(ONE, TWO)
+    there.ask(ONE)
+    there.answer(ONE)
+    there.ask(TWO)
+    assert there.served == [ONE], "the slot is kept for it"
+    there.manager.retire(ONE)
+    assert there.served == [ONE, TWO]
+
+
 def test_parked_actors_hold_no_slot(host: Any) -> None:
     there = host(1, 1)
     there.up(ONE)
