@@ -176,7 +176,8 @@ class ProcessManager:
                     self.step()
                 elif isinstance(message, Done) and record.unanswered:
                     record.answered()
-                    if not record.unanswered:
+                    # One that died meanwhile may have left an answer: its end is reported apart.
+                    if not record.unanswered and record.state is State.RUNNING:
                         self._turns.end_turn(record)
 
     def step(self) -> None:

@@ -166,6 +166,18 @@ def test_whoever_is_used_no_longer_keeps_no_slot_even_if_never_parked(host: Any)
     assert there.served == [ONE, TWO]
 
 
+def test_an_answer_may_be_read_after_the_death_of_who_gave_it(host: Any) -> None:
+    there = host(2, 1)
+    there.up(ONE, TWO)
+    there.ask(ONE, TWO)
+    there.strategy.children[ONE].status = -9
+    assert [member for member, _ in there.manager.deaths()] == [ONE]
+    there.answer(ONE)
+    assert there.state(ONE) is State.DEAD
+    there.manager.end(ONE)
+    assert there.served == [ONE, TWO]
+
+
 def test_parked_actors_hold_no_slot(host: Any) -> None:
     there = host(1, 1)
     there.up(ONE)
