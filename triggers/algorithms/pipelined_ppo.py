@@ -72,9 +72,12 @@ class PipelinedPPO(PPO):
     # -- what triggers fire --------------------------------------------------------------------
 
     def preprocess(self, batch: Batch, call: Invoke) -> None:
-        """Compute advantages of rows whose observations and actions may still be on their way."""
+        """Compute advantages of rows whose observations and actions may still be on their way.
+
+        Where rewards are scaled by what was learned from before, rows wait until all of that was.
+        """
         began = time.perf_counter()
-        if not self._unmeasured():
+        if not self._unmeasured() and (self._reward_scale is None or self._comes_next(batch)):
             self._advantages.add(batch)
         self._seconds = {"preprocess": time.perf_counter() - began}
 
@@ -106,8 +109,7 @@ class PipelinedPPO(PPO):
         and a crash neither loses nor repeats a step.
         """
         began = gathered = time.perf_counter()
-        oldest = all(claim.start == self._learned.get(claim.actor, 0) for claim in batch.claims)
-        if oldest and not self._unmeasured():
+        if self._comes_next(batch) and not self._unmeasured():
             self._anneal(call)
             data = self._prepare(batch)
             gathered = time.perf_counter()
@@ -123,6 +125,10 @@ class PipelinedPPO(PPO):
             c: m for c, m in self._passed.items() if c.stop > self._learned.get(c.actor, 0)
         }
         return metrics
+
+    def _comes_next(self, batch: Batch) -> bool:
+        """Whether no older rows of these actors are still to be learned from, as far as known."""
+        return all(claim.start == self._learned.get(claim.actor, 0) for claim in batch.claims)
 
     # -- what ``update`` is made of ------------------------------------------------------------
 

@@ -78,6 +78,12 @@ class Hands(Closing):
         self._firing += 1
         return self.learner.run(Invoke(self._firing, f"learner.{method}", method, claims))
 
+    def acknowledge(self, claims: tuple[Claim, ...]) -> None:
+        """Make room: these rows were learned from."""
+        for claim in claims:
+            for consumer in self.plan.consumers:
+                self.node.blocks[claim.actor].acknowledge(consumer.name, claim.stop, claim.stop)
+
     @property
     def params(self) -> NDArray[np.float32]:
         """The weights as the learner has them."""

@@ -199,12 +199,6 @@ def test_rows_learned_from_are_not_kept(tmp_path: Path) -> None:
             early.fire("preprocess", *claims)
             early.fire("accumulate", *claims)
             early.fire("update", *claims)
-            _acknowledge(early, claims)
+            early.acknowledge(claims)
         assert repr(early.ppo._advantages) == "<AdvantageCache 0 claims>"
         assert early.ppo._accumulator is None
-
-
-def _acknowledge(early: Hands, claims: tuple[Claim, ...]) -> None:
-    for claim in claims:
-        for consumer in early.plan.consumers:
-            early.node.blocks[claim.actor].acknowledge(consumer.name, claim.stop, claim.stop)
