@@ -40,7 +40,7 @@ class BranchingActor(RolloutActor):
     """
 
     jumps = ("branch",)
-    kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random", "_groups")
+    kept: ClassVar[tuple[str, ...]] = (*RolloutActor.kept, "_random", "_groups", "_beginnings")
 
     def __init__(
         self, env: str, policy: Policy | Callable[[EnvSpec], Any] | None = None, groups: int = 1,

@@ -62,6 +62,8 @@ class RolloutActor(Continuing):
         "_stepper",
         "_policy",
         "_configured",
+        "_seed",
+        "_branched",
     )
 
     def __init__(

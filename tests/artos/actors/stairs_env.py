@@ -45,6 +45,17 @@ def stacked() -> StackedStairs:
     return StackedStairs()
 
 
+class Landings(Stairs):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.at = int(self.np_random.integers(1, 5))
+        return self._seen(), {}
+
+
+def landings() -> Landings:
+    return Landings()
+
+
 def stairs() -> Stairs:
     return Stairs()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,20 +55,26 @@ class Led(BranchingActor):
         """A round in which each does that at every step; where they stand then."""
         self._policy.told = told  # type: ignore[attr-defined]
         self.branch(0, ROWS, Invoke(1, "actors.branch", "branch"))
-        heights = [int(self.present(env)[0]["observations"][0]) for env in range(2 * GROUP)]
-        assert heights[:GROUP] == heights[GROUP:]
-        return heights[:GROUP]
+        found = heights(self)
+        assert found[:GROUP] == found[GROUP:]
+        return found[:GROUP]
 
 
 @pytest.fixture
 def actor() -> Iterator[Led]:
-    actor = Led("stairs_env:stairs", groups=2, group=GROUP, often=0.5, patience=3)
+    with led("stairs") as actor:
+        yield actor
+
+
+@contextmanager
+def led(env: str, seed: int = 0) -> Iterator[Led]:
+    actor = Led(f"stairs_env:{env}", groups=2, group=GROUP, often=0.5, patience=3)
     keys = tuple(actor.data_keys())
     shm = ShmFolder.create("branching")
     try:
         spec = BlockSpec(0, keys, ROWS, 2 * GROUP, (), "wait")
         plan: Any = SimpleNamespace(seed=0, actors=1)
-        actor.setup(ActorContext(plan, 0, 0, ActorBlock.create(shm.path / "block", spec), 0))
+        actor.setup(ActorContext(plan, 0, 0, ActorBlock.create(shm.path / "block", spec), seed))
         actor.bind(np.zeros(1, np.float32), 0)
         yield actor
         actor.close()
@@ -111,6 +118,19 @@ def test_it_goes_on_from_a_snapshot(actor: Led) -> None:
     actor.round(UP, UP, UP, UP)
     put_back(actor, unpickled(saved))
     assert [actor.round(WAIT, DOWN, UP, WAIT), actor.round(UP, DOWN, DOWN, DOWN)] == expected
+
+
+def test_another_process_goes_on_from_the_same_beginnings() -> None:
+    with led("landings") as before, led("landings", seed=1) as after:
+        begun = heights(before)
+        assert heights(after) != begun
+        put_back(after, unpickled(pickled(taken_whole(before))))
+        after._go_on(range(2 * GROUP), after._groups[0])
+        assert heights(after) == begun
+
+
+def heights(actor: Led) -> list[int]:
+    return [int(actor.present(env)[0]["observations"][0]) for env in range(2 * GROUP)]
 
 
 @pytest.mark.parametrize(

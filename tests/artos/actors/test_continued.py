@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NotBranched
 from artos.protocol.invocations import Invoke
+from artos.system.snapshot import pickled, put_back, taken, unpickled
 
 ENVS, ROWS = 2, 60
 
@@ -59,21 +62,28 @@ class Deep(Random):
 
 def sampled(policy: type[Random], folder: Path, env: str = "CartPole-v1") -> dict[str, Any]:
     """Rows of an actor, and the returns that it reports."""
+    with begun(policy, folder, env) as (actor, block):
+        actor.sample(0, ROWS, Invoke(1, "actors.sample", "sample"))
+        found: dict[str, Any] = {name: array.tolist() for name, array in block.arrays.items()}
+        return found | {"episodes": actor.episodes()}
+
+
+@contextmanager
+def begun(
+    policy: type[Random], folder: Path, env: str = "CartPole-v1", seed: int = 0
+) -> Iterator[tuple[RolloutActor, ActorBlock]]:
     actor = RolloutActor(env, policy, ENVS)
     keys = tuple(actor.data_keys())
     shm = ShmFolder.create(folder.name)
     try:
         block = ActorBlock.create(shm.path / "block", BlockSpec(0, keys, ROWS, ENVS, (), "wait"))
         plan: Any = SimpleNamespace(seed=0, actors=1)
-        actor.setup(ActorContext(plan, 0, 0, block, 0))
+        actor.setup(ActorContext(plan, 0, 0, block, seed))
         actor.bind(np.zeros(2, np.float32), 0)
-        actor.sample(0, ROWS, Invoke(1, "actors.sample", "sample"))
-        found: dict[str, Any] = {name: array.tolist() for name, array in block.arrays.items()}
-        found["episodes"] = actor.episodes()
+        yield actor, block
         actor.close()
     finally:
         shm.remove()
-    return found
 
 
 def test_what_is_sampled_is_the_same_with_and_without(tmp_path: Path) -> None:
@@ -84,6 +94,16 @@ def test_what_is_sampled_is_the_same_with_and_without(tmp_path: Path) -> None:
         played.ended and played.total == played.steps > 0 for k in Looking.found for played in k
     )
     assert sum(len({played.steps for played in k}) > 1 for k in Looking.found) > ROWS // 2
+
+
+def test_another_process_continues_as_this_one_would(tmp_path: Path) -> None:
+    with (
+        begun(Random, tmp_path / "a") as (before, _),
+        begun(Random, tmp_path, seed=1) as (after, _),
+    ):
+        before.continued(2)
+        put_back(after, unpickled(pickled(taken(before))))
+        assert before.continued(8) == after.continued(8)
 
 
 def test_an_action_may_be_tried_first(tmp_path: Path) -> None:
