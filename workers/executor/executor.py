@@ -235,6 +235,7 @@ class Executor(Loop):
                 self._agent.terms(dict(self._terms), dict(self._bases))
             self._members_here.add(message.member)
         except ShmTooSmall as error:  # the head places elsewhere those that do not fit
+            self._take_down(steering.End(member, leaves=True))  # its earlier block is gone
             self.closing, self.why = True, str(error)
             return
         if message.bundle:

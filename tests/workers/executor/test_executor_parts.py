@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import msgspec
 import pytest
+from named import acting
 
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.request_block import block_bytes as request_bytes
+from artos.errors import ShmTooSmall
+from artos.protocol import steering
 from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
 from artos.runs.plan import Beside, Plan
 from artos.runs.run_memory import cached_bytes
 from artos.specs.elastic import Elastic
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
-from artos.specs.members import Member
+from artos.specs.members import Member, Members
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TransferTrigger
 from triggers.engine import direct_passers
 from triggers.table import Table
 from triggers.wiring import cache_plan, transfers, with_transfer
-from workers.executor.executor import VersionGate, local_plan
+from workers.executor.executor import Executor, VersionGate, local_plan
 
 
 def call(member: Member, firing: int, version: int) -> Call:
@@ -153,3 +160,29 @@ def test_what_servers_need_is_where_actors_are() -> None:
     assert [*there.requests()] == ["judge"]
     without = cached_bytes(msgspec.structs.replace(there, servers=()))[0]
     assert cached_bytes(there)[0] >= without + request_bytes(there.requests()["judge"])
+
+
+def test_an_actor_whose_block_does_not_fit_any_more_is_none_of_this_executors(
+    tmp_path: Path,
+) -> None:
+    (member,) = acting(0)
+    told: list[dict[int, int]] = []
+    shut: list[int] = []
+
+    def full(actor: int, term: int, base: int) -> None:
+        raise ShmTooSmall(2_000_000, 1_000_000, "/dev/shm")
+
+    executor: Any = Executor.__new__(Executor)
+    executor._board = SimpleNamespace(members=Members.of_run(1))
+    site = SimpleNamespace(held_path=lambda _: tmp_path / "held")
+    executor._node = SimpleNamespace(open=full, shut=shut.append, blocks={}, site=site)
+    executor._gate = executor._migration = SimpleNamespace(forget=lambda _: None)
+    executor._agent = SimpleNamespace(terms=lambda terms, *_: told.append(terms))
+    executor._servers, executor._members_here = set(), {member}
+    executor._terms, executor._bases = {0: 1}, {0: 0}
+    executor.closing = False
+    executor._bring_up(steering.Prepare(member, 2, 64))
+    assert executor.closing
+    assert "free" in executor.why
+    assert (executor._members_here, executor._terms) == (set(), {})
+    assert (told, shut) == ([{}], [0])
