@@ -12,7 +12,7 @@ from head.records.tracker import INTERRUPTED, Classes, Tracked, Tracker, edges
 
 _STATUS = {"": "RUNNING", "done": "FINISHED", INTERRUPTED: "KILLED"}
 _FORBIDDEN = re.compile(r"[^\w\-. /:]")
-_ABSOLUTE = re.compile(r"/|file:/|sqlite:////|(?!file:|sqlite:)[\w+.-]+:")
+_ABSOLUTE = re.compile(r"/|file:/|sqlite:////|databricks|(?!file:|sqlite:)[\w+.-]+:")
 _SHARES = (10, 50, 90, 99)
 _LONGEST, _AT_ONCE = 500, 100
 """Characters of a parameter, and how many it takes at a time."""

@@ -276,6 +276,7 @@ def test_what_an_earlier_version_sent_is_not_sent_again(path: Path) -> None:
         ("mlflow", "MLFLOW_TRACKING_URI", "sqlite:///runs.db", False),
         ("mlflow", "MLFLOW_TRACKING_URI", "sqlite:////runs.db", True),
         ("mlflow", "MLFLOW_TRACKING_URI", "http://there:5000", True),
+        ("mlflow", "MLFLOW_TRACKING_URI", "databricks", True),
         ("trackio", "TRACKIO_DIR", "runs", False),
         ("trackio", "TRACKIO_DIR", "", True),
         ("wandb", "WANDB_BASE_URL", "", True),
