@@ -36,7 +36,7 @@ _OVER = "the run ended before that"
 _NOT_MADE = "it was not made, as the one that makes them ended: see logs/actor-{}.log"
 
 
-@dataclass
+@dataclass(eq=False)
 class _UnderWay:
     """An order to branch, from when it is given until all its continuations have ended."""
 
@@ -99,10 +99,15 @@ class Branches(Closing):
     def look(self) -> None:
         """Hand on what waits, and finish what is over. Called a few times a second."""
         for each in tuple(self._under_way):
+            if each not in self._under_way:
+                continue  # what is prepared below looks here, too, and has finished it
             record = self._records[each.member]
             if not each.sent:
                 if record.state in _HEARS:
-                    self._send(each, record)
+                    try:
+                        self._send(each, record)
+                    except OSError as error:
+                        self._finish(each, str(error))
                 else:
                     self._prepare(each.member)
             elif each.copies is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,14 +139,16 @@ class Checkpointer:
     def copy(self, image: Image, log: Path, files: Mapping[str, int]) -> Operation:
         """Begin to make one more process of an image, gently and on any CPU.
 
-        ``files`` are open descriptors by the paths that the image has for what they replace.
+        ``files`` are open descriptors by the paths that the image has for what they replace. All
+        processes of the image have the ``log``.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host.
         """
         with belongings(image, Home(self._site, str(log))) as inherit:
             prefix = self._prefix(None, any_cpu=True)
-            return self._criu.restore(image, {**inherit, **files}, prefix)
+            everything, log_of_all = {**inherit, **files}, os.path.realpath(log)
+            return self._criu.restore(image, everything, prefix, {log_of_all})
 
     # -- from one node to another; these take long and may be called from another thread -------
 

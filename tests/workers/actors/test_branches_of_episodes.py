@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from artos.protocol.invocations import Branch, Branched, decode_to_member
 from artos.runtime.branching import Found
 from artos.specs.members import ACTORS, Member, Members
 from triggers.passers import Mailboxes
+from workers.actors import branches
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.branches import Branches
 
@@ -135,3 +137,32 @@ def test_the_end_of_the_run_is_the_end_of_all(node: Node) -> None:
     finally:
         stem.kill()
         stem.wait()
+
+
+def test_an_order_that_cannot_be_handed_on_is_told_and_ends_nothing_else(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branches, "is_apart", lambda _: True)
+    node.branches._images = node.record.child = SimpleNamespace(pid=1)  # type: ignore[assignment]
+    order = msgspec.structs.replace(node.order, file=f"{node.order.file}/no-folder/here")
+    node.branches.ask(ACTOR, order, node.result)
+    assert "No such file" in node.written["fault"]
+    assert node.record.branches == 0
+
+
+def test_what_another_look_has_finished_meanwhile_is_left_alone(node: Node) -> None:
+    node.record.state = State.CHECKPOINTED
+    node.branches.ask(ACTOR, node.order, node.result)
+    node.branches.ask(ACTOR, node.order, node.result.with_name("2.json"))
+    second = node.branches._under_way[1]
+    second.sent, second.branched = True, Branched(fault="it has threads")
+
+    def prepare(member: Member) -> None:
+        node.prepared.append(member)
+        if len(node.prepared) < 10:
+            node.branches.look()
+
+    node.prepared.clear()
+    node.branches._prepare = prepare
+    node.branches.look()
+    assert node.record.branches == 1

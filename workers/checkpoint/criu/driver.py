@@ -6,7 +6,7 @@ can the restored process be our child, inherit files, and be restored under ``nu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from artos.clock import Clock, SystemClock
@@ -50,20 +50,25 @@ class Criu:
         return Operation(task, task.start([str(self._binary)]), self._clock, self._limit)
 
     def restore(
-        self, image: Image, inherit: Mapping[str, int], prefix: Sequence[str] = ()
+        self,
+        image: Image,
+        inherit: Mapping[str, int],
+        prefix: Sequence[str] = (),
+        shared: Collection[str] = (),
     ) -> Operation:
         """Make a process from the image, as a child of this process.
 
         ``inherit`` maps the path of a file as it was at the dump to the open descriptor that takes
         its place; the caller may close it at once. ``prefix`` is a command that runs CRIU, such as
-        ``numactl --physcpubind=1``: affinity is inherited, not part of the image.
+        ``numactl --physcpubind=1``: affinity is inherited, not part of the image. The files that
+        are ``shared`` may be given to other processes meanwhile.
 
         Raises:
             ImageUnusable: the image is damaged or does not fit this host; nothing was started.
             RestoreFailed: CRIU cannot even be started.
         """
         image.check(self.version)
-        task = RestoreTask(image, inherit)
+        task = RestoreTask(image, inherit, shared)
         worker = task.start([*prefix, str(self._binary)])
         return Operation(task, worker, self._clock, self._limit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
@@ -74,10 +74,12 @@ class DumpTask(Task):
 
 
 class RestoreTask(Task):
-    """An image becomes a process."""
+    """An image becomes a process. Others may have the files of ``inherit`` that are ``shared``."""
 
-    def __init__(self, image: Image, inherit: Mapping[str, int]) -> None:
-        self._image, self._inherit = image, inherit
+    def __init__(
+        self, image: Image, inherit: Mapping[str, int], shared: Collection[str] = ()
+    ) -> None:
+        self._image, self._inherit, self._shared = image, inherit, shared
         self._log = image.folder / image.next_name("restore", ".log")
         self._traces = Traces(f"{os.getpid()}-{next(_numbers)}")
 
@@ -94,8 +96,9 @@ class RestoreTask(Task):
         """
         try:
             keep, folder = tuple(self._inherit.values()), self._image.folder
-            for descriptor in keep:
-                self._traces.add_file(descriptor)
+            for path, descriptor in self._inherit.items():
+                if path not in self._shared:
+                    self._traces.add_file(descriptor)
             mark = {MARK: self._traces.mark}
             worker = Worker(command, self._request, folder, self._log, keep, mark)
         except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from artos.errors import CriuUnavailable
@@ -31,12 +31,16 @@ class NoCriu:
         raise self.why
 
     def restore(
-        self, image: Image, inherit: Mapping[str, int], prefix: Sequence[str] = ()
+        self,
+        image: Image,
+        inherit: Mapping[str, int],
+        prefix: Sequence[str] = (),
+        shared: Collection[str] = (),
     ) -> NoReturn:
         """Refuse the restore.
 
         Raises:
             CriuUnavailable: always.
         """
-        del image, inherit, prefix
+        del image, inherit, prefix, shared
         raise self.why
