@@ -180,14 +180,18 @@ def learner_role(
         from artos.learners.device import device_of  # noqa: PLC0415  # others do without torch
 
         device_of(device).pin(model.segment.memory)
+    # One that is started again draws other rows, by the version that it finds, which a replay and
+    # all replicas find, too. Version 0 may be that of a replica which is a moment ahead.
+    found = model[MODEL].version
+    again = (0, found) if found > 0 else ()
     samplers = {}
     for number, draw in enumerate(plan.draws):
         if draw.target.startswith(f"{plan.learner}."):
             tape.goes_on(memory := site.priorities_path(draw.target))
+            seed = seed_of(plan.seed, number, plan.resumes, *again)
             samplers[draw.target] = sampler_of(
-                draw, drawn, seed_of(plan.seed, number, plan.resumes), data, partial(_goals, plan),
-                None if silent else memory,
-            )  # fmt: skip
+                draw, drawn, seed, data, partial(_goals, plan), None if silent else memory
+            )
     meter = meter_of(device)
     if beside and drawn is blocks:  # no version of its acted
         drawn = {}
