@@ -213,12 +213,18 @@ class CallingEndpoint(Endpoint):
 
     def _open(self) -> sockets.Socket:
         endpoint = endpoint_of(self._endpoint)  # a head may be elsewhere since
-        return sockets.connect(
-            self._context, endpoint, self._keys, self._me, self._largest, watch=self._watch
-        )
-
-    def _watch(self, socket: sockets.Socket) -> None:
-        self._monitor = SocketMonitor(socket, REPORTS)
+        made: list[SocketMonitor] = []
+        try:
+            socket = sockets.connect(
+                self._context, endpoint, self._keys, self._me, self._largest,
+                watch=lambda socket: made.append(SocketMonitor(socket, REPORTS)),
+            )  # fmt: skip
+        except Refused:  # what watches the present socket stays
+            for monitor in made:
+                monitor.close()
+            raise
+        (self._monitor,) = made
+        return socket
 
     def _await(self, poller: zmq.Poller, milliseconds: int, to_send: bool) -> None:
         if not self._socket.closed:

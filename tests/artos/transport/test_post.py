@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
@@ -21,6 +22,7 @@ from artos.transport import channel, messenger, peers
 from artos.transport.channel import Envelope, framed, opened
 from artos.transport.keys import Keys, make_keys
 from artos.transport.messenger import Messenger
+from artos.transport.monitor import SocketMonitor
 
 Joined = tuple[Postbox, Cable, Postbox]
 
@@ -256,6 +258,26 @@ def test_who_lost_its_name_calls_no_more(ipc: str) -> None:
         line.wait(0.01, to_send=True)
         assert not line.send(b"", framed(Envelope(1, 0)))
         assert head.messenger.take() == []
+
+
+def test_who_cannot_connect_again_keeps_what_there_is(
+    ipc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[SocketMonitor] = []
+
+    def noted(socket: Any, kinds: int) -> SocketMonitor:
+        made.append(SocketMonitor(socket, kinds))
+        return made[-1]
+
+    monkeypatch.setattr(messenger, "SocketMonitor", noted)
+    with serving(ipc), messenger.CallingEndpoint(ipc, None, "w1") as line:
+        monkeypatch.setattr(messenger, "endpoint_of", lambda _: f"ipc:///{'x' * 200}")
+        line.maintain(1e6, usurped=False)
+        assert [each.socket.closed for each in made] == [False, True]
+        line.wait(0.01, to_send=True)
+        monkeypatch.undo()
+        line.maintain(1e9, usurped=False)
+        assert made[0].socket.closed, "there is another connection now"
 
 
 # -- beginnings and ends ---------------------------------------------------------------------------
