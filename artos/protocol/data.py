@@ -96,13 +96,14 @@ class Weights(Bulk, frozen=True, tag=True):
 
 
 class Terms(Message, frozen=True, tag=True):
-    """Run → replay, executor → agent: the term and the base of each actor that has a place (here).
+    """Run → replay, executor → agent: the term of each actor that has a place (here).
 
-    ``nodes`` tells a replay process which node an actor's rows may come from ("": none).
+    Only a replay process is told the ``bases``, and from which node an actor's rows may come
+    (``nodes``; "": none).
     """
 
     terms: dict[Small, Count]
-    bases: dict[Small, Count]
+    bases: dict[Small, Count] = field(default_factory=dict)
     nodes: dict[Small, Line] = field(default_factory=dict)
 
 

@@ -124,7 +124,7 @@ def agent(node: RunMemory, options: argparse.Namespace, meeting: Meeting) -> Ite
     host.start()
     try:
         actors = range(options.number, node.plan.actors, options.workers)
-        host.terms(dict.fromkeys(actors, _TERM), dict.fromkeys(actors, 0))
+        host.terms(dict.fromkeys(actors, _TERM))
         yield host
     finally:
         host.stop()

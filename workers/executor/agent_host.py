@@ -37,7 +37,7 @@ class AgentHost:
         self._stages, self._site, self._clock = plan.consumers, site, clock
         self._sidecar = Sidecar(process, Path(site.logs) / "agent.log", clock)
         self._counters = Counters(self._orders.counters_path, AGENT_COUNTS)
-        self._terms, self._told = Terms({}, {}), True
+        self._terms, self._told = Terms({}), True
 
     @property
     def wire_bytes(self) -> int:
@@ -60,12 +60,12 @@ class AgentHost:
         self._sidecar.start(self._orders, self._terms, lock)
         self._told = True
 
-    def terms(self, terms: Mapping[int, int], bases: Mapping[int, int]) -> None:
+    def terms(self, terms: Mapping[int, int]) -> None:
         """Tell the agent that exactly these actors live here, each in its term; their blocks exist.
 
         Never waits: an agent that does not read now is told at the next ``nudge`` or ``reap``.
         """
-        self._terms, self._told = Terms(dict(terms), dict(bases)), False
+        self._terms, self._told = Terms(dict(terms)), False
         self._tell_terms()
 
     def _tell_terms(self, seconds: float = 0.0) -> None:

@@ -125,7 +125,6 @@ class Executor(Loop):
         )
         self._servers = NodeServers(node, self._mail, self._tell)
         self._terms: dict[int, int] = {}
-        self._bases: dict[int, int] = {}
         self._members_here: set[Member] = set()
         self._told: steering.ExecutorNews | None = None
         self._news_due = clock.now()
@@ -231,8 +230,8 @@ class Executor(Loop):
             actor = message.member.rank
             if self._terms.get(actor) != message.term:
                 self._node.open(actor, message.term, message.base)
-                self._terms[actor], self._bases[actor] = message.term, message.base
-                self._agent.terms(dict(self._terms), dict(self._bases))
+                self._terms[actor] = message.term
+                self._agent.terms(self._terms)
             self._members_here.add(message.member)
         except ShmTooSmall as error:  # the head places elsewhere those that do not fit
             self._take_down(steering.End(member, leaves=True))  # its earlier block is gone
@@ -255,8 +254,7 @@ class Executor(Loop):
         self._node.site.held_path(member).unlink(missing_ok=True)
         if message.leaves:
             self._terms.pop(member.rank, None)
-            self._bases.pop(member.rank, None)
-            self._agent.terms(dict(self._terms), dict(self._bases))
+            self._agent.terms(self._terms)
             self._node.shut(member.rank)
 
     def _check_is_actor(self, member: Member) -> None:

@@ -27,7 +27,7 @@ def main() -> None:
         SystemClock(), side.folder.lock,
     )  # fmt: skip
     host.start()
-    host.terms({0: 1}, {0: 0})
+    host.terms({0: 1})
     block = side.blocks[0]
     start = block.allocate(ROWS, 0)
     for step in range(start, start + ROWS):

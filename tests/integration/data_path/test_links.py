@@ -92,7 +92,7 @@ def test_an_agent_of_another_life_of_the_run_ships_nothing(tmp_path: Path) -> No
         assert worker.host.finish(PATIENCE) == {}
         with Worker(plan, table, tmp_path, tmp_path / "keys", head, [0], "late", epoch=2) as late:
             late.host.start()
-            late.host.terms({0: 1}, {0: 0})
+            late.host.terms({0: 1})
             late.write(40)
             assert late.host.finish(2.0) == {0: 40}
         assert head.blocks[0].written == 0

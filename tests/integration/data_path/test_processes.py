@@ -167,7 +167,7 @@ def test_a_node_without_a_key_gets_nothing(tmp_path: Path) -> None:
         make_stranger(stranger)
         with Worker(plan, table, tmp_path, stranger, head, [0], "stranger") as intruder:
             intruder.host.start()
-            intruder.host.terms({0: 1}, {0: 0})
+            intruder.host.terms({0: 1})
             before = head.blocks[0].written
             intruder.write(40)
             assert intruder.host.finish(1.0) == {0: 40}

@@ -155,7 +155,7 @@ class Worker(Side):
                 path.unlink()
                 spec = self.plan.block(actor)
                 self.blocks[actor] = ActorBlock.create(path, spec, base=bases[actor], term=term)
-        self.host.terms(terms, bases)
+        self.host.terms(terms)
 
     def write(self, rows: int) -> None:
         """Commit so many rows of every actor that has room for them now."""

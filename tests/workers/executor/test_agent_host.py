@@ -63,14 +63,14 @@ def test_terms_that_an_agent_does_not_read_are_told_once_it_does(
     host: AgentHost, agent: Agent, later: str
 ) -> None:
     agent.reads = False
-    host.terms({0: 3}, {})
+    host.terms({0: 3})
     host.nudge()
     assert agent.told == []
     agent.reads = True
     getattr(host, later)()
-    assert agent.told == [Terms({0: 3}, {}), Nudge()][: 2 if later == "nudge" else 1]
+    assert agent.told == [Terms({0: 3}), Nudge()][: 2 if later == "nudge" else 1]
     host.reap()
-    assert agent.told.count(Terms({0: 3}, {})) == 1
+    assert agent.told.count(Terms({0: 3})) == 1
 
 
 def test_an_agent_is_told_to_finish_and_what_it_has_to_ship_before(
@@ -78,7 +78,7 @@ def test_an_agent_is_told_to_finish_and_what_it_has_to_ship_before(
 ) -> None:
     monkeypatch.setattr(host, "unsent", dict)
     agent.reads = False
-    host.terms({0: 3}, {})
+    host.terms({0: 3})
     host.finish(10.0)
-    assert agent.told == [Terms({0: 3}, {}), Finish(10.0)]
+    assert agent.told == [Terms({0: 3}), Finish(10.0)]
     assert agent.waited

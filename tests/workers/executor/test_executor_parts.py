@@ -177,9 +177,9 @@ def test_an_actor_whose_block_does_not_fit_any_more_is_none_of_this_executors(
     site = SimpleNamespace(held_path=lambda _: tmp_path / "held")
     executor._node = SimpleNamespace(open=full, shut=shut.append, blocks={}, site=site)
     executor._gate = executor._migration = SimpleNamespace(forget=lambda _: None)
-    executor._agent = SimpleNamespace(terms=lambda terms, *_: told.append(terms))
+    executor._agent = SimpleNamespace(terms=told.append)
     executor._servers, executor._members_here = set(), {member}
-    executor._terms, executor._bases = {0: 1}, {0: 0}
+    executor._terms = {0: 1}
     executor.closing = False
     executor._bring_up(steering.Prepare(member, 2, 64))
     assert executor.closing

@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 Kind = Literal["cold", "fork", "clone"]
 TEMPLATE = "template"
-_FORK_SECONDS = 20.0
-_END_SECONDS = 2.0
 _PAUSE_SECONDS = 1.0
 """Until a process is tried again that the system would not make: others may end meanwhile."""
 _TRIES = 5
