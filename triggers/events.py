@@ -113,10 +113,7 @@ class Left(msgspec.Struct, frozen=True):
 
 
 class Ungranted(msgspec.Struct, frozen=True):
-    """A round that the trigger of this target asked an actor for is not granted: nobody samples it.
-
-    It may be asked for again once something else has happened.
-    """
+    """A round that the trigger of this target asked for is not sampled; it may ask again."""
 
     trigger: str
     actor: int

@@ -58,15 +58,10 @@ class ActorBlock:
             name: KeyHeader(words_of(memory, offset, KEY_HEADER_BYTES // WORD))
             for name, offset in layout.headers.items()
         }
-        self.arrays: dict[str, NDArray[Any]] = {
-            name: np.ndarray(
-                (spec.capacity, *self._keys[name].row_shape(spec.envs)),
-                np.dtype(self._keys[name].dtype),
-                memory,
-                offset,
-            )
-            for name, offset in layout.arrays.items()
-        }
+        self.arrays: dict[str, NDArray[Any]] = {}
+        for name, offset in layout.arrays.items():
+            key, shape = self._keys[name], (spec.capacity, *self._keys[name].row_shape(spec.envs))
+            self.arrays[name] = np.ndarray(shape, np.dtype(key.dtype), memory, offset)
         self._names = tuple(self.headers)
         self._all = (1 << len(self._names)) - 1
         self._consumers = {consumer.name: n for n, consumer in enumerate(spec.consumers)}
@@ -230,8 +225,7 @@ class ActorBlock:
 
     def recover(self) -> None:
         """Finish a commit whose writer was killed in the middle; otherwise change nothing."""
-        # The process that finds the writer dead does this, and so does its successor; once more
-        # changes nothing.
+        # Whoever finds the writer dead does this, and so does its successor.
         mask, stop = self._preamble[_INTENT], self._preamble[_INTENT_STEP]
         if mask:
             self._finish([n for i, n in enumerate(self._names) if mask >> i & 1], stop)

@@ -159,8 +159,7 @@ class ObjectRegion:
         for array in self.spec.public:
             public = slot.arrays[array.name]
             with np.errstate(over="ignore", invalid="ignore"):
-                total = float(public.sum())
-            # A finite sum is as good as a look at each; that of finite values may overflow.
+                total = float(public.sum())  # finite: so is each; it may overflow where each is
             if not math.isfinite(total) and not np.isfinite(public).all():
                 what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
                 raise NotFinite(what, total, self.version)

@@ -223,14 +223,14 @@ def train(options: argparse.Namespace) -> int:
 
                 summary = run(request, preloaded, options.track)
         else:
-            if any((options.workload, options.run_dir, options.inline, options.seed is not None)):
-                own = "no workload, --run-dir, --seed or --inline: the run has its own"
-                raise Refused([f"--resume takes {own}"])
+            if options.workload or options.run_dir:
+                raise Refused(["--resume takes no workload and no --run-dir: the run has its own"])
             from deploy.local.run import resume  # noqa: PLC0415
 
             summary = resume(
                 options.resume, settings, quiet=options.json, trust=options.trust,
-                track=options.track, deadline=options.deadline,
+                track=options.track, deadline=options.deadline, seed=options.seed,
+                inline=options.inline,
             )  # fmt: skip
     if options.json:
         print_json(summary.plain())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from artos.clock import SystemClock, WakingClock
+from artos.errors import Refused
 from artos.runs.plan import Plan
 from artos.runtime.preload import Preloaded
 from artos.system.logging_setup import logging_to, to_stderr
@@ -56,20 +57,26 @@ def run(
 
 def resume(
     path: Path, settings: dict[str, Any], *, quiet: bool, trust: bool = False,
-    track: Sequence[str] = (), deadline: float | None = None,
+    track: Sequence[str] = (), deadline: float | None = None, seed: int | None = None,
+    inline: bool = False,
 ) -> Summary:  # fmt: skip
     """Continue a run from its checkpoint; ``settings`` (e.g. total_steps) replace stored settings.
 
-    So does a ``deadline`` in seconds.
+    So does a ``deadline`` in seconds. ``seed`` and ``inline`` are those of the run.
 
     Raises:
         CheckpointFault: there is nothing to continue, or it does not fit.
         Refused: its code, its pickled states or its settings may be someone else's, and ``trust``
-            is not set.
+            is not set; it has another seed, or processes, where it is to be ``inline``.
         RunExists: the run is live.
     """
     with _tracked(track) as trackers, StopRequests() as requests, RunFolder.resume(path) as folder:
         request = stored_request(folder, settings, quiet, deadline)
+        other = [f"--seed {seed}: the run has {request.seed}"] * (seed not in (None, request.seed))
+        if inline and not request.inline:
+            other.append("--inline: the run has processes, and goes on with them")
+        if other:
+            raise Refused(other)
         allow(path, folder.config, request.reference(), trust=trust)
         stored = {n: v for n, v in request.settings.items() if n not in settings}
         require_own_places(path, folder.config, stored, trust=trust)

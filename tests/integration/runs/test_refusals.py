@@ -171,8 +171,6 @@ INLINE = {
     ),
     "nothing to resume": (["--resume", "nowhere"], ["there is no run"]),
     "resume with a workload": (["ppo", "--resume", "nowhere"], ["--resume takes no workload"]),
-    "resume with a seed": (["--resume", "nowhere", "--seed", "0"], ["--seed or --inline"]),
-    "resume in one process": (["--resume", "nowhere", "--inline"], ["--seed or --inline"]),
 }  # fmt: skip
 
 
