@@ -23,6 +23,7 @@ from artos.buffer.samplers.transitions import INDEX, Sample
 from artos.buffer.samplers.uniform import UniformSampler
 from artos.errors import UnknownKey
 from artos.specs.keys import is_observation
+from artos.system.random_streams import seed_of
 
 Sampler = One | MixedSampler
 
@@ -197,7 +198,7 @@ def _sampler(
             if pattern.her:
                 if goals is None:
                     raise ValueError(f"{pattern} relabels goals: say what the environment pays")
-                hindsight = Hindsight(pattern.her, goals(), pattern.gamma, seed)
+                hindsight = Hindsight(pattern.her, goals(), pattern.gamma, seed_of(seed, 1))
             return UniformSampler(
                 blocks, keys, batch, seed=seed, max_lag=max_lag, hindsight=hindsight,
                 **_ahead(pattern, keys),

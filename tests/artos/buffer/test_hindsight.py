@@ -127,6 +127,13 @@ def test_each_goal_was_reached_later_in_its_episode(
         made.give_up()
 
 
+def test_goals_are_chosen_by_other_numbers_than_rows(folder: ShmFolder) -> None:
+    sampler = Episodes(folder, (5,), 500).sampler(0.5)
+    goals = sampler._reader._hindsight
+    assert goals is not None
+    assert not np.isin(sampler._rng.random(64), goals._rng.random(64)).any()
+
+
 def test_a_share_of_the_rows_is_relabelled_and_each_later_one_as_often(folder: ShmFolder) -> None:
     made = Episodes(folder, (10,), 12)
     made.write(11)
