@@ -115,6 +115,7 @@ class EvaluatorRole:
                 self._told = episodes
                 self._episode_over()
 
+        self._told = 0
         with user_imports(self._plan.reference.folder):
             played = self._played(wanted, note)
         seconds = time.perf_counter() - began
