@@ -27,6 +27,8 @@ from artos.specs.configuration import Changeable
 
 Obs = dict[str, Tensor]
 CRITIC_LR = Changeable("critic_lr", gt=0)
+_EXACT, _SIGN = 1 << 24, 1 << 31
+"""Up to the first one float32 has all whole numbers; the other one is the weight of its sign."""
 
 
 class OffPolicyLearner(TorchLearner):
@@ -77,7 +79,10 @@ class OffPolicyLearner(TorchLearner):
         self._rows = len(next(iter(batch.values())))
         metrics = self.replicas.total(self.learn(self.replicas.part(batch)))
         self.updates += 1
-        self._updates.values += 1
+        if self.updates <= _EXACT:
+            self._updates.values.fill_(self.updates)
+        else:  # its bits, as those of a negative number, which no count is
+            self._updates.values.view(torch.int32).fill_(self.updates - _SIGN)
         if self.updates % self.settings.sync == 0:
             self._count(batch)
             self.publish()
@@ -119,7 +124,8 @@ class OffPolicyLearner(TorchLearner):
     def restored(self) -> None:
         """Also go on counting updates."""
         super().restored()
-        self.updates = int(self._updates.values)
+        bits = int(self._updates.values.view(torch.int32))
+        self.updates = bits + _SIGN if bits < 0 else int(self._updates.values)
 
     def following(self, batch: DrawnBatch) -> Obs:
         """Observations to bootstrap from."""

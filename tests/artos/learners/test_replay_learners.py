@@ -360,6 +360,23 @@ def test_crossq() -> None:
     torch.testing.assert_close(parameters(learner.network), moved, rtol=1e-4, atol=1e-5)
 
 
+def test_updates_are_counted_on_where_float32_has_no_more_whole_numbers() -> None:
+    name = next(iter(KINDS))
+    one, other = made(name), made(name, seed=1)
+    one._updates.values.fill_(2**24 - 1)  # as it was always saved
+    one.restored()
+    for count in (2**24, 2**24 + 1, 2**24 + 2):
+        one.update(a_batch(KINDS[name][2]), CALL)
+        other._updates.values.copy_(torch.from_numpy(one._updates.values.numpy().copy()))
+        other.restored()
+        assert (one.updates, other.updates) == (count, count)
+    one.updates = 2**31 - 2**24
+    one.update(a_batch(KINDS[name][2]), CALL)
+    assert np.isfinite(one._updates.values.numpy()).all()
+    one.restored()
+    assert one.updates == 2**31 - 2**24 + 1
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_restored_learner_goes_on_bit_for_bit(name: str) -> None:
     one, other = made(name, sync=3), made(name, seed=1, sync=3)
