@@ -157,8 +157,9 @@ class ES(TorchLearner):
         found = uphill(ranks[mine], noises, count, self.settings.sigma) * self.replicas.share
         self.network.add(self.tensor(-found))
         self.network.apply()
+        steps: Any = self._rows(batch, VALID_KEY) if VALID_KEY in batch.names else ...
         for each in normalizers(self.module):
-            each.update({part.name: self._rows(batch, part.name) for part in each.parts})
+            each.update({part.name: self._rows(batch, part.name)[steps] for part in each.parts})
         return {
             "tried_mean": float(returns.mean()),
             "tried_best": float(returns.max()),

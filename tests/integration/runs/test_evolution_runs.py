@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_runs import finished, registered
 
 from artos.errors import Refused
 from deploy.local.run import run
@@ -44,6 +45,17 @@ def test_only_results_travel_unless_observations_are_scaled(home: Path) -> None:
 
     assert keys() == ["rewards", "terminations", "truncations"]
     assert "observations" in keys(normalize=True)
+
+
+def test_observations_are_scaled_by_transitions_alone(home: Path) -> None:
+    """Rows in which an environment only begins anew are none."""
+    few: dict[str, Any] = {"actors": 1, "envs": 4, "steps": 64, "total_steps": 512, "hidden": [4]}
+    found = finished(registered("es", home, env="vector:CartPole-v1", normalize=True, **few), home)
+    assert found.coordinator.plan.layout[-1] == ("normalizer.count", (1,))
+    counted, episodes = found.arrays["params"][-1], found.coordinator.monitor.episodes
+    assert episodes > 8
+    # One that ends with its round, of eight at most, needs no such row: rounds begin anew.
+    assert 512 - episodes <= counted <= 512 - episodes + 8
 
 
 def test_an_environment_without_its_pair_is_refused(home: Path) -> None:
