@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from artos.actors.casting import Casting, Past, Player
 from artos.actors.context import ActorContext
-from artos.actors.rollout import RolloutActor
+from artos.actors.rollout import WHOLE_GAMES, RolloutActor
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.part_of_block import Part, part_of_block, stored_name
 from artos.envs.games import GameRows, Games
@@ -159,7 +159,7 @@ class AgentsActor(Actor):
         """
         count = len(self.spec.agent_names)
         if self.envs % count:
-            raise Refused([_ROWS.format(self.env, count, self.envs)])
+            raise Refused([WHOLE_GAMES.format(self.env, count, self.envs)])
         return {
             name: Part.of(
                 name,
@@ -412,9 +412,3 @@ def _require_alike(env: str, agents: int) -> None:
     except Refused as refused:
         fault = refused.faults[0]
         raise Refused([f"swap has every agent played by every policy: {fault}"]) from refused
-
-
-_ROWS = (
-    "environment {0}: each of its games has {1} agents, a row for each: set envs to a multiple of "
-    "{1}, not {2}"
-)

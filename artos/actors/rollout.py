@@ -133,7 +133,7 @@ class RolloutActor(Continuing):
         if self.final_observations and not self.spec.skips_rows:
             raise Refused([_HIDDEN.format(self.env)])
         if self.envs % self.spec.agents:
-            raise Refused([_ROWS.format(self.env, self.spec.agents, self.envs)])
+            raise Refused([WHOLE_GAMES.format(self.env, self.spec.agents, self.envs)])
         if (self.final_observations or self.stores_ages or state) and AGES not in keys:
             keys = (*keys, AGES)
         return (*keys, *outputs, *self.declared.bootstraps, *state)
@@ -338,7 +338,7 @@ class RolloutActor(Continuing):
         self._observations = _own(self._observations)
 
 
-_ROWS = (
+WHOLE_GAMES = (
     "environment {0}: each of its games has {1} agents, a row for each: set envs to a multiple of "
     "{1}, not {2}"
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from artos.specs.devices import CPU, POOL
+from artos.specs.devices import CPU, GPU, POOL
 from artos.system import gpus
 
 AUTO = "auto"
-_GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _PORTABLE = 1
 _CONTEXT_BYTES = 512 << 20
 """A CUDA context has 0.3 to 0.6 GB, depending on the GPU and what was loaded."""
@@ -29,7 +27,7 @@ def faults(wanted: str) -> Iterator[str]:
     """Why this process cannot use the device that a user named; torch is only asked about GPUs."""
     if wanted in (AUTO, CPU, POOL):  # what the pool has is known to the runtime, which leases it
         return
-    gpu = _GPU.fullmatch(wanted)
+    gpu = GPU.fullmatch(wanted)
     if gpu is None:
         yield f"unknown device {wanted!r}: {_WORDS}"
     elif not torch.cuda.is_available():
@@ -43,7 +41,7 @@ def faults(wanted: str) -> Iterator[str]:
 
 def names_gpu(wanted: str) -> bool:
     """Whether a user means a GPU of a machine, which need not be this one."""
-    return _GPU.fullmatch(wanted) is not None
+    return GPU.fullmatch(wanted) is not None
 
 
 def uuid_of(number: int) -> str:

@@ -31,12 +31,11 @@ from artos.errors import LayoutMismatch, MemoryTooSmall, ShmTooSmall
 from artos.runs.checkpoint import Manifest, restore_priorities
 from artos.runs.data_sets import filled
 from artos.runs.plan import Plan, Site
-from artos.specs.keys import VALUE
+from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.system.closing import Closing
 from artos.system.memory_limit import memory_left
 from artos.system.shm import shm_root
 
-MODEL = "model_param"
 _CACHED = re.compile(r"board|model(-.+)?|actor-\d+|requests-.+")
 _log = logging.getLogger(__name__)
 
@@ -114,13 +113,13 @@ class RunMemory(Closing):
 
         -1 while there is none, of them or of another learner that they or their servers read.
         """
-        read = (self.beside[name][MODEL] for name in self.plan.sent_learners[1:])
+        read = (self.beside[name][MODEL_PARAM] for name in self.plan.sent_learners[1:])
         return -1 if any(each.version < 0 for each in read) else self.weights.version
 
     @property
     def versions_beside(self) -> dict[str, int]:
         """The newest version of each other learner of which actors here read something."""
-        return {name: self.beside[name][MODEL].version for name in self.plan.read_learners}
+        return {name: self.beside[name][MODEL_PARAM].version for name in self.plan.read_learners}
 
     def model_of(self, learner: str) -> ModelBlock:
         """The model block of a learner."""
@@ -139,22 +138,22 @@ class RunMemory(Closing):
     def unpin(self, actor: int) -> None:
         """Let go of what a process of an actor that is gone had pinned."""
         for block in (self.model, *self.beside.values()):
-            block[MODEL].unpin(actor)
+            block[MODEL_PARAM].unpin(actor)
 
     @property
     def weights(self) -> ObjectRegion:
         """The region of the policy's weights and the learner's state."""
-        return self.model[MODEL]
+        return self.model[MODEL_PARAM]
 
     @property
     def objects(self) -> dict[str, ObjectRegion]:
         """The regions of the other objects that the learner publishes."""
-        return {name: region for name, region in self.model.objects.items() if name != MODEL}
+        return {name: region for name, region in self.model.objects.items() if name != MODEL_PARAM}
 
     @property
     def evaluated(self) -> ObjectRegion | None:
         """The region of the weights that are handed to the evaluator; None if there is none."""
-        return self._evaluated[MODEL] if self.plan.evaluated else None
+        return self._evaluated[MODEL_PARAM] if self.plan.evaluated else None
 
     @contextmanager
     def newest(self) -> Iterator[list[ObjectSlot]]:

@@ -28,11 +28,10 @@ from artos.specs.keys import (
     full_name,
     objects_of,
 )
-from artos.specs.members import LEARNER, NOT_LEARNERS
+from artos.specs.members import LEARNER, NOT_LEARNERS, ROLE_NAME
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _LOGS = re.compile(r"run|missing|[a-z]+-\d+")
 """Names of logs that other processes of a run have."""
 
@@ -52,7 +51,7 @@ def unlike(workload: Workload) -> Iterator[str]:
     if not workload.every_learner:
         yield "nobody learns: give the workload a learner"
     for name in others:
-        if not (isinstance(name, str) and _NAME.fullmatch(name)):
+        if not (isinstance(name, str) and ROLE_NAME.fullmatch(name)):
             yield (
                 f"learners[{name!r}]: call it by letters, digits, - and _, a letter first, as the "
                 "table, journal and logs call it so"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -24,9 +23,7 @@ from artos.pool.faults import PoolRefused
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
 from artos.pool.view import read_pool
-from artos.specs.devices import CPU, POOL
-
-_GPU = re.compile(r"cuda(?::(\d{1,3}))?")
+from artos.specs.devices import CPU, GPU, POOL
 
 
 class Listed(Protocol):
@@ -112,7 +109,7 @@ def name_of(resource: Listed) -> str:
     if resource.name.startswith(CPU_DEVICE):
         return CPU
     if not resource.uuid:
-        known = _GPU.fullmatch(resource.name) and not [*devices.faults(resource.name)]
+        known = GPU.fullmatch(resource.name) and not [*devices.faults(resource.name)]
         return resource.name if known else ""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return next((f"cuda:{n}" for n in range(count) if uuid_of(n) == resource.uuid), "")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from artos.runs.plan import Plan
 from artos.specs.contracts import Learner
+from artos.specs.devices import GPU
 
-_GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 _MOST = 64
 
 
@@ -32,13 +31,13 @@ def replica_faults(
                 f"triggers[{target!r}] draws {rows} rows, which {several} cannot divide: raise "
                 "batch, or lower learners"
             )
-    if _GPU.fullmatch(device):
+    if GPU.fullmatch(device):
         yield from _lacking_gpus(device, plan.replicas)
 
 
 def device_of_replica(device: str, rank: int) -> str:
     """Where a replica computes: of GPUs each has its own, from the one that was named on."""
-    gpu = _GPU.fullmatch(device)
+    gpu = GPU.fullmatch(device)
     return device if gpu is None else f"cuda:{int(gpu[1] or 0) + rank}"
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 from artos.runs.plan import Plan
 from artos.specs.contracts import own
 from artos.specs.devices import CPU, POOL
-from artos.specs.members import LEARNER, NOT_LEARNERS
+from artos.specs.members import LEARNER, NOT_LEARNERS, ROLE_NAME
 from artos.specs.servers import Server, ServerSpec
 from artos.specs.workload import Workload
 from artos.system.closest import closest
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _WRITTEN = ("asks", "answers", "answer")
 
 
@@ -58,7 +56,7 @@ def _spec(name: str, server: Server, workload: Workload) -> ServerSpec:
 
 def _faults(name: str, server: object, workload: Workload) -> Iterator[str]:
     taken = (LEARNER, *NOT_LEARNERS, *workload.every_learner)
-    if not _NAME.fullmatch(name) or name in taken:
+    if not ROLE_NAME.fullmatch(name) or name in taken:
         yield (
             "a role that answers cannot have this name: use letters, digits, - and _, and none of "
             f"{', '.join(dict.fromkeys(taken))}"

@@ -54,6 +54,7 @@ from artos.runtime.shared_cores import SharedCores
 from artos.runtime.taping import Recording, answers_file, not_at_all, recorder
 from artos.specs.contracts import Actor
 from artos.specs.devices import POOL
+from artos.specs.keys import MODEL_PARAM
 from artos.specs.members import ACTORS, EVALUATOR, LEARNER, SERVER, Member
 from artos.specs.servers import ServerContext
 from artos.specs.workload import Workload
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from artos.runtime.leased import LeasedRole
     from artos.runtime.replica_group import ReplicaGroup
 
-MODEL = "model_param"
 BellOf = Callable[[str], Bell]
 _PATIENCE = 0.9
 """Share of the run's deadline: an actor says whose answer does not come before it is killed.
@@ -92,7 +92,7 @@ def actor_role(
     """
     context, actor = actor_context(plan, site, bell), _workload(plan).actor
     others = other_learners(plan, site, actor.reads) if plan.read_learners else None
-    return ActorRole(actor, context, model[MODEL], others), context.incarnation
+    return ActorRole(actor, context, model[MODEL_PARAM], others), context.incarnation
 
 
 def actor_context(plan: Plan, site: Site, bell: BellOf = no_bell) -> ActorContext:
@@ -160,11 +160,11 @@ def learner_role(
     _settle_torch(plan, 1)
     module = actor.seat(plan.learner).build_module(plan.seed)
     _settle_torch(plan, plan.threads)
-    objects = {name: region for name, region in model.objects.items() if name != MODEL}
+    objects = {name: region for name, region in model.objects.items() if name != MODEL_PARAM}
     group, silent = None, site.member.rank > 0
     if gathering is not None:
         group = _group(plan, site, gathering, device)
-    publish = Publisher(published(learner), objects, model[MODEL], silent=silent)
+    publish = Publisher(published(learner), objects, model[MODEL_PARAM], silent=silent)
     cores = None
     tape = record(plan, site)
     if plan.threads_follow:
@@ -182,7 +182,7 @@ def learner_role(
         device_of(device).pin(model.segment.memory)
     # One that is started again draws other rows, by the version that it finds, which a replay and
     # all replicas find, too. Version 0 may be that of a replica which is a moment ahead.
-    found = model[MODEL].version
+    found = model[MODEL_PARAM].version
     again = (0, found) if found > 0 else ()
     samplers = {}
     for number, draw in enumerate(plan.draws):
@@ -196,7 +196,16 @@ def learner_role(
     if beside and drawn is blocks:  # no version of its acted
         drawn = {}
     return LearnerRole(
-        learner, model[MODEL], blocks, samplers, meter, cores, publish, group, own=drawn, tape=tape
+        learner,
+        model[MODEL_PARAM],
+        blocks,
+        samplers,
+        meter,
+        cores,
+        publish,
+        group,
+        own=drawn,
+        tape=tape,
     )
 
 
@@ -249,7 +258,7 @@ def evaluator_role(plan: Plan, site: Site, episode_over: Callable[[], None]) -> 
     """Set up this process (or inline part) as the evaluator."""
     from artos.runtime.evaluating import EvaluatorRole  # noqa: PLC0415  # loads environments
 
-    handed = ModelBlock.attach(site.evaluated_path)[MODEL]
+    handed = ModelBlock.attach(site.evaluated_path)[MODEL_PARAM]
     return EvaluatorRole(_workload(plan).actor, plan, handed, episode_over)
 
 
@@ -281,7 +290,7 @@ def server_role(
     load = partial(load_object, folder=plan.reference.folder)
     gathers = gathering(spec.target, plan.triggers[spec.target], load, SystemClock())
     block = RequestBlock.attach(site.requests_path(spec.name))
-    weights = ModelBlock.attach(site.model_of(spec.of))[MODEL] if spec.of else None
+    weights = ModelBlock.attach(site.model_of(spec.of))[MODEL_PARAM] if spec.of else None
     # Readers are the actors, the node, and then the servers.
     return ServerRole(
         server, block, gathers, ring, weights, plan.actors + 1 + number, turns, record(spec.name)
@@ -408,7 +417,7 @@ def _actor(prepared: PreparedActor, site: Site, line: Line) -> tuple[Role, int]:
     own_streams(context.seed)
     plan, actor, model = prepared.plan, prepared.actor, ModelBlock.attach(site.model_path)
     others = other_learners(plan, site, actor.reads) if plan.read_learners else None
-    role = ActorRole(actor, context, model[MODEL], others, line.told_to_stop)
+    role = ActorRole(actor, context, model[MODEL_PARAM], others, line.told_to_stop)
     return role, context.incarnation
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from artos.system.closest import closest
 
 CPU, POOL = "cpu", "pool"
 """What a device may be called, beside ``auto`` and ``cuda:N``."""
+GPU = re.compile(r"cuda(?::(\d{1,3}))?")
+"""What a user may call a GPU, with its number; without one it is the first."""
 DeviceSetting = str | Mapping[str, str]
 _WORDS = "write a device, or one for each learner, as in policy=cuda:0,model=pool"
 

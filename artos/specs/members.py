@@ -25,6 +25,8 @@ ENV = "env"
 NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET, ENV)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
+ROLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""What a learner or a server may be called."""
 _ACTOR = re.compile(r"actor (\d{1,9})", re.ASCII)
 _ONE = MappingProxyType({LEARNER: 1})
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -40,7 +42,7 @@ class Member(NamedTuple):
     second learner would be ``learner 1``.
     """
 
-    role: Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_-]{0,63}\Z")]
+    role: Annotated[str, Meta(pattern=rf"\A{ROLE_NAME.pattern}\Z")]
     rank: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
 
     def __str__(self) -> str:

@@ -20,12 +20,13 @@ from artos.buffer.object_region import ObjectSlot
 from artos.protocol.invocations import Invoke
 from artos.runs.answers import Answers
 from artos.runs.plan import Plan
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import ActorRole
 from artos.runtime.other_learners import OtherLearners
 from artos.runtime.serving import actor_context, prepared_actor
 from artos.runtime.taping import share
 from artos.specs.contracts import Actor
+from artos.specs.keys import MODEL_PARAM
 from artos.specs.members import ACTORS, ENV, Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
@@ -157,7 +158,7 @@ class ReplayedActor:
         own_streams(context.seed)
         self._others = None
         if plan.read_learners:
-            regions = {name: self._node.beside[name][MODEL] for name in plan.read_learners}
+            regions = {name: self._node.beside[name][MODEL_PARAM] for name in plan.read_learners}
             self._others = _Others(plan, actor.reads, regions)
             self._others.versions_of = self._versions
         self._role = _Role(actor, context, self._node.weights, self._others)

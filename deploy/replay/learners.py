@@ -19,13 +19,13 @@ from artos.buffer.model_block import ModelBlock
 from artos.buffer.past_versions import pinned
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan, Site
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.runs.tape import Begun, Called, Peer, Recorded
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import learner_role
 from artos.runtime.taping import share
 from artos.specs.configuration import MAX_LAG
-from artos.specs.keys import VALUE
+from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.specs.members import Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
     @classmethod
     def of(cls, model: ModelBlock, reader: int) -> Kept:
         """The newest of a learner; ``reader`` is whose pin may be used."""
-        weights = model[MODEL]
+        weights = model[MODEL_PARAM]
         public = [each.name for each in weights.spec.public]
         newest, *pasts = pinned(weights, reader)
         try:
@@ -69,7 +69,7 @@ class Kept(NamedTuple):
                 newest.version,
                 {name: array.copy() for name, array in newest.arrays.items()},
                 {name: (of.newest.arrays[VALUE].copy(), of.version)
-                 for name, of in model.objects.items() if name != MODEL and of.version >= 0},
+                 for name, of in model.objects.items() if name != MODEL_PARAM and of.version >= 0},
                 {past.version: {name: past.arrays[name].copy() for name in public}
                  for past in pasts},
             )  # fmt: skip
@@ -81,7 +81,7 @@ class Kept(NamedTuple):
         if learner == node.plan.learner:
             node.restore(self.arrays, self.version, {each: self.past[each] for each in past})
         else:
-            _publish(node.beside[learner], MODEL, self.arrays, self.version)
+            _publish(node.beside[learner], MODEL_PARAM, self.arrays, self.version)
         for name, (value, version) in self.objects.items():
             _publish(node.model_of(learner), name, {VALUE: value}, version)
 
@@ -159,7 +159,7 @@ class ReplayedLearner:
 
     @property
     def _weights(self) -> Any:
-        return self._model[MODEL]
+        return self._model[MODEL_PARAM]
 
     def go_on(self) -> bool:
         """Carry out its next invocation, and come to the one after that; False if there is none.

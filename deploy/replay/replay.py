@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from artos.runs.answers import Answers
 from artos.runs.loader import user_imports
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.runs.tape import Recorded
+from artos.specs.keys import MODEL_PARAM
 from artos.system.closing import Closing
 from deploy.replay.actors import ReplayedActor
 from deploy.replay.difference import Difference, Differs, Over
@@ -62,7 +63,7 @@ class Replay(Closing):
         every = [tape for each in tapes.values() for tape in each]
         versions = {
             name: Versions(
-                node.model_of(name)[MODEL],
+                node.model_of(name)[MODEL_PARAM],
                 script.bound("" if name == plan.learner else name),
                 copied_of(name, every),
                 script.sent_as,

@@ -31,9 +31,9 @@ from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Failed, Invoke, decode_from_member
 from artos.runs.plan import Plan
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.specs.contracts import Learner
-from artos.specs.keys import ArraySpec
+from artos.specs.keys import MODEL_PARAM, ArraySpec
 from artos.specs.members import ACTORS
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.iterations import WARM_UP
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="store whole stacks of frames")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    model = ObjectSpec(MODEL, (ArraySpec("params", (PARAMS,)),), options.actors + 1, 4)
+    model = ObjectSpec(MODEL_PARAM, (ArraySpec("params", (PARAMS,)),), options.actors + 1, 4)
     found = plan(options.actors, options.steps, model, once=not options.whole, more=(SAMPLED,))
     recording = Recording(options.recording)
     answer(measure(found, recording, options.iterations), ("numpy", "torch"))

@@ -13,7 +13,8 @@ from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Claim
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
+from artos.specs.keys import MODEL_PARAM
 from evaluation.pipelining.rounds import OBSERVATIONS
 from evaluation.pipelining.shared import SECONDS
 from evaluation.pipelining.stand_in_learner import PIECE, Learning
@@ -65,7 +66,7 @@ class Learner:
         Raises:
             DeadlineExceeded: rows did not arrive in time.
         """
-        self._engine.feed(Published(MODEL, self._version))
+        self._engine.feed(Published(MODEL_PARAM, self._version))
         self._version += 1
         self._goal = min(self._rows.values()) + self._node.plan.steps
         self._arrived = arrived

@@ -23,8 +23,8 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.model_block import ObjectSpec
 from artos.clock import SystemClock
 from artos.runs.plan import Plan
-from artos.runs.run_memory import MODEL, RunMemory
-from artos.specs.keys import VERSION_KEY, ArraySpec
+from artos.runs.run_memory import RunMemory
+from artos.specs.keys import MODEL_PARAM, VERSION_KEY, ArraySpec
 from artos.system.child_modules import ChildModule
 from artos.transport.keys import make_keys
 from evaluation.baselines.timing import answer
@@ -67,7 +67,7 @@ def pipeline(off: Sequence[str]) -> Pipeline:
 
 def workload(options: argparse.Namespace) -> tuple[Plan, Table]:
     """The workload as it runs on a cluster; weights are tiny, as they are measured elsewhere."""
-    model = ObjectSpec(MODEL, (ArraySpec("params", (1,)),), options.actors + 1, 4)
+    model = ObjectSpec(MODEL_PARAM, (ArraySpec("params", (1,)),), options.actors + 1, 4)
     once = "once" not in options.off
     return with_transfer(
         *plan(options.actors, options.steps, model, pipeline(options.off), once=once)

@@ -25,10 +25,10 @@ from artos.errors import DeadlineExceeded
 from artos.policies.fast import make_actor
 from artos.protocol.invocations import Invoke, Ready, Stop
 from artos.runs.plan import Plan, Site
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import ActorRole, LearnerRole, Line, serve
 from artos.specs.contracts import Actor
-from artos.specs.keys import VERSION_KEY, DataKey
+from artos.specs.keys import MODEL_PARAM, VERSION_KEY, DataKey
 from artos.specs.members import Member
 from evaluation.pipelining.rounds_plan import SPEC, network
 from triggers.passers import QueuePasser
@@ -113,7 +113,7 @@ def _member(
     """The process of a member: report ``Ready``, then serve until told to stop."""
     torch.set_num_threads(1)
     board = Board.attach(site.board_path, site.members)
-    model = ModelBlock.attach(site.model_path)[MODEL]
+    model = ModelBlock.attach(site.model_path)[MODEL_PARAM]
     if board.members.role(member).publishes:
         assert learner is not None
         blocks = {actor: ActorBlock.attach(site.block_path(actor)) for actor in range(plan.actors)}

@@ -17,8 +17,7 @@ from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.policies.acting import Declared
 from artos.policies.build import Policy, build_policy
 from artos.runs.plan import Plan
-from artos.runs.run_memory import MODEL
-from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.keys import MODEL_PARAM, ArraySpec, DataKey
 from artos.specs.reference import Reference
 from evaluation.pipelining.rounds import FRAME, OBSERVATIONS, STACK, Recording, small_keys, stacked
 from triggers.algorithms.pipelines import Pipeline, learner_rows
@@ -43,7 +42,7 @@ def network(seed: int = 0) -> Any:
 def weights(readers: int) -> ObjectSpec:
     """The weights with Adam's moments, as a run of PPO publishes them."""
     arrays = [ArraySpec(name, (PARAMS,)) for name in ("params", *_MOMENTS)]
-    return ObjectSpec.sized(MODEL, arrays, readers)
+    return ObjectSpec.sized(MODEL_PARAM, arrays, readers)
 
 
 def keys(*, once: bool) -> tuple[DataKey, ...]:
@@ -67,7 +66,7 @@ def plan(
     names = tuple(key.name for key in data)
     table: Table = {
         **learner_rows(pipeline, names, steps, max(1, actors // 4)),
-        "actors.sample": ObjectKeyTrigger(MODEL),
+        "actors.sample": ObjectKeyTrigger(MODEL_PARAM),
     }
     draft = Plan(
         reference=Reference(""), name="rounds", env="", seed=0, actors=actors, envs=1, steps=steps,

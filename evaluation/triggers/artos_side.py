@@ -33,9 +33,9 @@ from artos.clock import SystemClock
 from artos.errors import DeadlineExceeded
 from artos.protocol.invocations import Done, Invoke, decode_from_member
 from artos.runs.plan import Plan, Site
-from artos.runs.run_memory import MODEL, RunMemory
+from artos.runs.run_memory import RunMemory
 from artos.runtime.member import Line
-from artos.specs.keys import ArraySpec, DataKey
+from artos.specs.keys import MODEL_PARAM, ArraySpec, DataKey
 from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference
 from evaluation.baselines.timing import answer
@@ -55,7 +55,7 @@ _QUIET_SECONDS = 200e-6
 def plan(actors: int) -> Plan:
     """A workload whose learner is invoked for every row of every actor."""
     trigger = DataKeyTrigger((REWARDS,), n=1, size=1)
-    weights = ObjectSpec(MODEL, (ArraySpec("params", (1,)),), readers=actors + 1, slots=4)
+    weights = ObjectSpec(MODEL_PARAM, (ArraySpec("params", (1,)),), readers=actors + 1, slots=4)
     return Plan(
         reference=Reference(""), name="latency", env="", seed=0, actors=actors, envs=1, steps=1,
         capacity=64, on_full="wait", total_steps=10**9, data_keys=(DataKey(REWARDS),),

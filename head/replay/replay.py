@@ -26,7 +26,7 @@ from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
 from artos.protocol.message import Message, Refusal
 from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runs.plan import Plan
-from artos.specs.keys import PARAMS
+from artos.specs.keys import MODEL_PARAM, PARAMS
 from artos.specs.members import ACTORS, Member
 from artos.system.closing import Closing
 from artos.system.exit_report import START_SECONDS
@@ -45,7 +45,6 @@ from artos.transport.sidecar import ControlPipe
 from head.replay.receiver import ActorState, Receiver
 
 _PIECE = 128 << 10  # numbers; while one piece is under way the next is made
-MODEL = "model_param"
 _READER = 0
 """Actors, whose numbers these are, read in the memory of their own nodes."""
 _THREADS = 4
@@ -142,7 +141,7 @@ class Replay(Closing):
         }
         self._weights = {
             learner: WeightStore(
-                ModelBlock.attach(site.model_of(learner))[MODEL], orders.weights_dtype
+                ModelBlock.attach(site.model_of(learner))[MODEL_PARAM], orders.weights_dtype
             )
             for learner in plan.sent_learners
         }

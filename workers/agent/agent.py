@@ -21,6 +21,7 @@ from artos.clock import Clock, Deadline, SystemClock
 from artos.protocol.data import Finish, Greet, Terms
 from artos.runs.orders import AGENT_COUNTS, AgentOrders
 from artos.runs.plan import Plan
+from artos.specs.keys import MODEL_PARAM
 from artos.system.closing import Closing
 from artos.system.faults import Faults
 from artos.system.locks import FileLock
@@ -40,7 +41,6 @@ from workers.agent.weights import Assembly, Pulling
 
 Fire = Callable[[int, int, int], None]
 """Called with an actor, a stage, and the row up to which that stage is to be shipped."""
-MODEL = "model_param"
 _TICK = 1.0
 
 Load = Callable[[str, str], Any]
@@ -180,7 +180,7 @@ class Agent(Closing):
             Pulling(
                 self._opens(f"{orders.node}/weights" + f".{each.role}" * bool(number)),
                 each.role,
-                Assembly(ModelBlock.attach(orders.site.model_of(each.role))[MODEL]),
+                Assembly(ModelBlock.attach(orders.site.model_of(each.role))[MODEL_PARAM]),
                 partial(board.notify, board.members.publisher),
                 clock,
                 self._counters,

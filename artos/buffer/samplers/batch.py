@@ -20,32 +20,26 @@ from artos.specs.keys import AGES_KEY, VERSION_KEY, DataKey, Padding
 class BatchStore:
     """Arrays kept and reused from batch to batch, so that no batch pays for touching fresh pages.
 
-    An array handed out is overwritten when the same name is asked for again; with ``depth`` 2 only
-    after ``turn`` was called twice, so one set can be in use while the next is filled.
+    An array handed out is overwritten when the same name is asked for again.
     """
 
-    def __init__(self, depth: int = 1) -> None:
-        self._sets: list[dict[str, NDArray[np.uint8]]] = [{} for _ in range(depth)]
+    def __init__(self) -> None:
+        self._arrays: dict[str, NDArray[np.uint8]] = {}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised C-contiguous array of this shape, in the memory kept for ``name``."""
         dtype = np.dtype(dtype)
         size = dtype.itemsize * math.prod(shape)
-        memory = self._sets[0].get(name)
+        memory = self._arrays.get(name)
         if memory is None or len(memory) < size:
-            memory = self._sets[0][name] = np.empty(size, np.uint8)
+            memory = self._arrays[name] = np.empty(size, np.uint8)
         return memory[:size].view(dtype).reshape(shape)
 
-    def turn(self) -> None:
-        """Go on to the next set of arrays."""
-        self._sets.append(self._sets.pop(0))
-
-    def __reduce__(self) -> tuple[type[BatchStore], tuple[int]]:
-        return BatchStore, (len(self._sets),)  # what it holds is of no use to another process
+    def __reduce__(self) -> tuple[type[BatchStore], tuple[()]]:
+        return BatchStore, ()  # what it holds is of no use to another process
 
     def __repr__(self) -> str:
-        size = sum(memory.nbytes for arrays in self._sets for memory in arrays.values())
-        return f"<BatchStore depth={len(self._sets)} {size} bytes>"
+        return f"<BatchStore {sum(memory.nbytes for memory in self._arrays.values())} bytes>"
 
 
 class Batch:

@@ -93,32 +93,13 @@ class Rows:
         Raises:
             UnknownKey: the blocks have no such key.
         """
-        if (stack := self.sources.key(name).stack) == 1:
+        key = self.sources.key(name)
+        if (stack := key.stack) == 1:
             self.take_at(name, self.steps[:, None], out)
             return
         ages = self.ages()
         self.take_at(name, frame_steps(self.steps, ages, stack), out)
-        self._pad(name, ages, out)
-
-    def take_pairs(self, name: str, out: NDArray[Any]) -> None:
-        """Copy k frames up to each step and the frame after it into ``out``, (n, k + 1, *shape).
-
-        The key must be a stacked one.
-        ``out[:, :-1]`` is the value at a step and ``out[:, 1:]`` the value one step later, except
-        where the next row begins another episode (``ages`` 0): there is no next value then.
-        """
-        stack = self.sources.key(name).stack
-        steps = np.empty((len(self.steps), stack + 1), np.int64)
-        steps[:, -1] = self.steps + 1
-        ages = self.ages()
-        steps[:, :-1] = frame_steps(self.steps, ages, stack)
-        self.take_at(name, steps, out)
-        self._pad(name, ages, out[:, :-1])
-
-    def _pad(self, name: str, ages: NDArray[np.uint8], out: NDArray[Any]) -> None:
-        key = self.sources.key(name)
-        stack, young = key.stack, ages < key.stack - 1
-        if (self.sources.padding or key.padding) == "zero" and young.any():
+        if (self.sources.padding or key.padding) == "zero" and (ages < stack - 1).any():
             lags = np.arange(stack - 1, -1, -1)
             out[lags > ages[:, None]] = 0
 

@@ -39,14 +39,13 @@ class PrioritisedSampler:
         beta: float | tuple[float, float] = 0.4,
         n_step: NStep | None = None,
         max_lag: int | None = None,
-        depth: int = 1,
         padding: Padding | None = None,
         initial: str = "",
         memory: Path | None = None,
     ) -> None:
         self.batch_size, self.max_lag = batch_size, max_lag
         self._reader = TransitionReader(
-            list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding,
+            list(blocks.values()), keys, next_keys, n_step=n_step, padding=padding,
             also=(initial,) if initial else (),
         )  # fmt: skip
         self.priorities = Priorities(self._reader, alpha, beta, seed, initial, memory)

@@ -61,7 +61,6 @@ class SequenceSampler:
         ends: Sequence[str] = ("terminations", "truncations"),
         seed: int | None = None,
         max_lag: int | None = None,
-        depth: int = 1,
         padding: Padding | None = None,
         memory: Path | None = None,
     ) -> None:
@@ -72,7 +71,7 @@ class SequenceSampler:
         self._marks = has_marks(next(iter(blocks.values())))
         read = tuple(dict.fromkeys((*keys, *ends, *((AGES_KEY,) if self._marks else ()))))
         self._reader = TransitionReader(
-            list(blocks.values()), read, depth=depth, padding=padding, run=burn_in + length
+            list(blocks.values()), read, padding=padding, run=burn_in + length
         )
         self.priorities = (
             Priorities(self._reader, alpha, beta, seed, memory=memory) if alpha else None

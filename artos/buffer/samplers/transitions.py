@@ -78,7 +78,6 @@ class TransitionReader:
         next_keys: Sequence[str] = (),
         *,
         n_step: NStep | None = None,
-        depth: int = 1,
         padding: Padding | None = None,
         run: int = 0,
         also: Sequence[str] = (),
@@ -87,7 +86,7 @@ class TransitionReader:
         self.sources = Sources(blocks, padding)
         self.min_version, self.stale = _ANY_VERSION, 0
         self._keys, self._next, self._n_step = tuple(keys), tuple(next_keys), n_step
-        self._store, self._again = BatchStore(depth), BatchStore()
+        self._store, self._again = BatchStore(), BatchStore()
         self._run, self._width, self._hindsight = run, max(run, 1), hindsight
         cut = n_step.truncated if n_step else (episodes.TRUNCATIONS,) if next_keys else ()
         episodes.refuse_hidden_ends(blocks[0], cut)
@@ -97,8 +96,6 @@ class TransitionReader:
         self._read = tuple(dict.fromkeys((*keys, *next_keys, *ahead, *also, VERSION_KEY)))
         self._back = look_back(blocks[0], self._read)
         self._last = 1 if next_keys or n_step else 0
-        paired = [k for k in keys if k in next_keys and not n_step]
-        self._pairs = {k for k in paired if self.sources.key(k).stack > 1}
         self._headers = [[block.headers[name] for name in self._read] for block in blocks]
         self._actors = np.array([block.spec.actor for block in blocks], np.int64)
         self._seen = np.zeros(len(blocks), np.int64)  # oldest readable rows at the last draw
@@ -154,12 +151,11 @@ class TransitionReader:
 
         Returns:
             values by key, ``next.KEY``, ``index`` (n, 3) int64 and ``policy_version`` (n,) int64,
-            in arrays that the ``depth``-th call after this one uses again.
+            in arrays that the next call uses again.
 
         Raises:
             Overwritten: the writers kept lapping the reader.
         """
-        self._store.turn()
         terms = self.terms()
         picks = draw(count)
         out = self._arrays(count * self._width, self._store)
@@ -237,11 +233,10 @@ class TransitionReader:
     def _arrays(self, count: int, store: BatchStore) -> Sample:
         out: Sample = {}
         names = {name: name for name in (*self._keys, VERSION_KEY)}
-        names |= {NEXT + name: name for name in self._next if name not in self._pairs}
+        names |= {NEXT + name: name for name in self._next}
         for use, name in names.items():
             key = self.sources.key(name)
-            frames = key.stack + 1 if use in self._pairs else key.stack
-            lead = (count, frames) if frames > 1 else (count,)
+            lead = (count, key.stack) if key.stack > 1 else (count,)
             out[use] = store.array(use, (*lead, *key.shape), key.dtype)
         if self._n_step:
             for name in (RETURNS, DISCOUNTS):
@@ -259,8 +254,7 @@ class TransitionReader:
             owners, envs = (np.repeat(column, self._width) for column in (owners, envs))
         rows = Rows(self.sources, owners, steps, envs)
         for name in (*self._keys, VERSION_KEY):
-            take = rows.take_pairs if name in self._pairs else rows.take
-            take(name, out[name])
+            rows.take(name, out[name])
         if not self._last:
             return
         steps = rows.steps + 1
@@ -271,8 +265,7 @@ class TransitionReader:
             steps = found.steps
         later = Rows(self.sources, rows.owners, steps, rows.envs)
         for name in self._next:
-            if name not in self._pairs:
-                later.take(name, out[NEXT + name])
+            later.take(name, out[NEXT + name])
         if self._hindsight is not None:
             self._hindsight.draw(out, rows, committed)
 
@@ -281,8 +274,6 @@ class TransitionReader:
         index[:, 0] = self._actors[picks.owners]
         index[:, 1], index[:, 2] = picks.steps, picks.envs
         named = {**out, INDEX: index}
-        for name in self._pairs:
-            named[name], named[NEXT + name] = out[name][:, :-1], out[name][:, 1:]
         if self._run:
             for name in named.keys() - {INDEX}:
                 named[name] = named[name].reshape(-1, self._run, *named[name].shape[1:])

@@ -24,7 +24,7 @@ class UniformSampler:
     A sample maps each key to (batch_size, *shape) in its dtype, ``next.KEY`` to the value one row
     later (with ``n_step``: of the bootstrap row), ``index`` to (batch_size, 3) int64 of actor, step
     and environment, ``policy_version`` to (batch_size,) int64. Rows come in memory order.
-    Arrays are overwritten by the next ``sample``, with ``depth=2`` by the one after it.
+    Arrays are overwritten by the next ``sample``.
 
     A row's successor is in the same episode, or holds its final observation. Rows whose key
     ``valid`` is false are never drawn, nor are rows whose successor never came, as their actor was
@@ -48,14 +48,13 @@ class UniformSampler:
         seed: int | None = None,
         n_step: NStep | None = None,
         max_lag: int | None = None,
-        depth: int = 1,
         padding: Padding | None = None,
         hindsight: Hindsight | None = None,
     ) -> None:
         self.batch_size, self.max_lag = batch_size, max_lag
         self._rng = np.random.default_rng(seed)
         self._reader = TransitionReader(
-            list(blocks.values()), keys, next_keys, n_step=n_step, depth=depth, padding=padding,
+            list(blocks.values()), keys, next_keys, n_step=n_step, padding=padding,
             hindsight=hindsight,
         )  # fmt: skip
 

@@ -122,21 +122,11 @@ def test_arrays_are_reused_and_are_tensors_without_a_copy(folder: ShmFolder) -> 
     assert not np.shares_memory(taken, first)
 
 
-def test_two_sets_of_arrays_take_turns() -> None:
-    store = BatchStore(depth=2)
-    first = store.array("a", (3,), "int64")
-    store.turn()
-    second = store.array("a", (3,), "int64")
-    store.turn()
-    assert not np.shares_memory(first, second)
-    assert np.shares_memory(first, store.array("a", (2,), "int32"))
-
-
-def test_one_set_of_arrays_is_kept_if_no_number_is_given() -> None:
+def test_arrays_are_kept_by_name() -> None:
     store = BatchStore()
-    first = store.array("x", (4,), "uint8")
-    store.turn()
-    assert np.shares_memory(first, store.array("x", (4,), "uint8"))
+    first = store.array("a", (3,), "int64")
+    assert not np.shares_memory(first, store.array("b", (3,), "int64"))
+    assert np.shares_memory(first, store.array("a", (2,), "int32"))
 
 
 def test_minibatches_are_a_sorted_partition(folder: ShmFolder) -> None:

@@ -169,12 +169,10 @@ def test_the_seed_decides_what_is_drawn(folder: ShmFolder, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", SAMPLERS, ids=["uniform", "prioritised", "sequences"])
-def test_a_sample_lasts_as_long_as_was_asked_for(folder: ShmFolder, kind: Any) -> None:
+def test_arrays_are_used_again(folder: ShmFolder, kind: Any) -> None:
     blocks = blocks_of(histories(folder.path, 1, 1, CAPACITY, 8))
-    for depth, options in ((1, {}), (1, {"depth": 1}), (2, {"depth": 2})):
-        sampler = kind(blocks, PLAIN, 16, seed=0, **options)
-        places = [sampler.sample()["rewards"].ctypes.data for _ in range(4)]
-        assert len(set(places)) == depth
+    sampler = kind(blocks, PLAIN, 16, seed=0)
+    assert len({sampler.sample()["rewards"].ctypes.data for _ in range(4)}) == 1
 
 
 @pytest.mark.parametrize("kind", SAMPLERS, ids=["uniform", "prioritised", "sequences"])

@@ -133,21 +133,6 @@ def test_sampling_nothing_is_refused(folder: ShmFolder) -> None:
         SequenceSampler({0: block}, NAMES, 4, length=5).sample()
 
 
-def test_arrays_are_reused_and_two_sets_take_turns(folder: ShmFolder) -> None:
-    made = histories(folder.path, 1, 1, 30, 20, final_rows=True)
-    single = UniformSampler(blocks_of(made), NAMES, 8, seed=0)
-    assert single.sample()["frames"].ctypes.data == single.sample()["frames"].ctypes.data
-    double = UniformSampler(blocks_of(made), NAMES, 8, next_keys=NAMES, seed=0, depth=2)
-    first = double.sample()
-    kept = {name: value.copy() for name, value in first.items()}
-    second = double.sample()
-    for name, value in first.items():
-        assert not np.shares_memory(value, second[name])
-        np.testing.assert_array_equal(value, kept[name])
-    assert np.shares_memory(first["frames"], double.sample()["frames"])
-    assert np.shares_memory(first["frames"], first["next.frames"]), "k + 1 frames are read once"
-
-
 # -- priorities --------------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ import toys_to_prepare
 from stage import HERE, Rows, Stage, plan_of, rows_here, rows_of
 
 from artos.runtime.member import ActorRole
-from artos.runtime.serving import MODEL, actor_context, prepared_actor
+from artos.runtime.serving import actor_context, prepared_actor
+from artos.specs.keys import MODEL_PARAM
 
 PONG = pytest.param("PongNoFrameskip-v4", marks=pytest.mark.long)
 ENVS = ["CartPole-v1", "vector:CartPole-v1", PONG]
@@ -20,7 +21,7 @@ def rows_of_prepared(env: str, actor: int, logs: Path, *, environments: bool) ->
     with Stage(env, logs) as stage:
         prepared = prepared_actor(stage.plan, environments=environments)
         context = actor_context(stage.plan, stage.site(actor))
-        role = ActorRole(prepared, context, stage.node.model[MODEL])
+        role = ActorRole(prepared, context, stage.node.model[MODEL_PARAM])
         return rows_of(stage, role, actor)
 
 
