@@ -19,7 +19,7 @@ from artos.system.snapshot import (
     pickled,
     put_back,
     set_global_streams,
-    taken,
+    taken_whole,
     unpickled,
 )
 
@@ -93,17 +93,17 @@ class Continuing(Actor):
         shown = [(part, part.copy()) for part in self._observations.values()]
         states = [self.state_of(each) for each in range(self.envs)]
         try:
-            held = pickled((taken(self._policy), global_streams()))
+            held = pickled((taken_whole(self._policy), global_streams()))
         except NotKept as error:
             raise NotBranched(_POLICY.format(error.why)) from error
         ended, observations = stepper.exchange_ended(), self._observations
-        streams = streams_of((self._policy, stepper))
         info.branch, greedy, found = None, info.greedy, []
         for number in range(times):
             self._branched += 1
             seed = seed_of(self._seed, self._branched)
             own_streams(seed)
-            renew(streams, seed)
+            # What was put back has generators of its own.
+            renew(streams_of((self._policy, stepper)), seed)
             begins = first[number] if first else None
             try:
                 found.append(self.play_on(env, steps, first=begins))

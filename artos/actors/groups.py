@@ -47,7 +47,9 @@ class GroupActor(RolloutActor):
         super().setup(context)
         self._random = np.random.default_rng(context.seed)
         plan = context.plan
-        # Where nothing is learned, as where a run's policy is recorded, the weights are at hand.
+        # Else, as where a run's policy is recorded, episodes are as long as they are, and the
+        # weights are at hand.
+        self._learned_from = bool(plan.objects)
         way = self.weights if plan.objects and not context.replays else Way()
         self._channel = way.opened(plan.layout, plan.resumes, _PATIENCE * plan.deadline)
         self._served: ServedText | None = None
@@ -64,9 +66,10 @@ class GroupActor(RolloutActor):
         super().bind(params, version)
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
-        """Write the rows of a round, in whose first one all episodes begin."""
-        seed = int(self._random.integers(2**31))
-        self._observations = self._stepper.reset(seed, alike=self.group)
+        """Write the rows of a round; if it is learned from, all episodes begin in its first one."""
+        if self._learned_from:
+            seed = int(self._random.integers(2**31))
+            self._observations = self._stepper.reset(seed, alike=self.group)
         seconds = super().sample(start, rows, call)
         if self._served is not None:
             answered = self._served.versions[-rows:]

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from artos.envs.settable import Coming
 from artos.envs.spec import ABSENT, AGENTS, MASK, NAMES
 from artos.errors import BadRow, Refused
+from artos.system.random_streams import seed_of
 
 Flags = NDArray[np.bool_]
 
@@ -58,8 +60,8 @@ class Games:
         self._chosen.clear()
         for number, seed in enumerate(seeds):
             if seed is not None:  # of agents that nobody plays, which do anything
-                for agent in self.agents:
-                    self.games[number].action_space(agent).seed(seed)
+                for at, agent in enumerate(self.agents):
+                    self.games[number].action_space(agent).seed(seed_of(seed, at))
             self._begin(number, seed, options)
 
     def _begin(self, number: int, seed: int | None, options: dict[str, Any] | None = None) -> None:
@@ -137,8 +139,13 @@ class Games:
         mask, seen = self.masks[row], self.seen[row]
         if isinstance(seen, Mapping):
             mask = seen.get(MASK, mask)
-        allowed = None if mask is None else np.asarray(mask, np.int8)
-        return game.action_space(agent).sample(allowed)
+        space = game.action_space(agent)
+        if mask is None:
+            return space.sample()
+        allowed: Any = np.asarray(mask, np.int8)
+        if isinstance(space, spaces.MultiDiscrete):
+            allowed = tuple(np.split(allowed, np.cumsum(space.nvec)[:-1]))
+        return space.sample(allowed)
 
     def close(self) -> None:
         """Close all games. May be called twice."""

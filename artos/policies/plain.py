@@ -21,7 +21,8 @@ class PlainActorCritic(nn.Module):
     - Without pictures, ``policy`` and ``value`` are an ``nn.Sequential`` each, of ``Linear`` and
       ``Tanh``, over all parts flattened: ``policy.0.weight`` (out, in), ``value.0.weight``, ...
     - With pictures, ``cnn.I`` is the ``PlainCnn`` of picture I. ``policy`` and ``value`` are one
-      ``Linear`` each over its features and the parts that are no pictures.
+      ``Linear`` each over its features and the parts that are no pictures. Where the value has
+      features of its own (TRPO) these are of ``critic_cnn.I`` and ``critic_normalizer``.
 
     ``normalizer`` scales the flattened parts, if the policy was trained with scaled observations.
     ``policy`` ends in logits or means; ``head.log_std`` is the deviation of continuous actions.
@@ -32,6 +33,8 @@ class PlainActorCritic(nn.Module):
     def __init__(self, trained: ActorCritic) -> None:
         super().__init__()
         self.head, self.normalizer = trained.head, trained.normalizer
+        self.critic_cnn: nn.ModuleList | None = None
+        self.critic_normalizer: nn.Module | None = None
         policy = linear(trained.policy_weight.t(), trained.policy_bias)
         value = linear(trained.value_weight[None], trained.value_bias)
         if isinstance(trained.body, TwinMlp):
@@ -42,6 +45,9 @@ class PlainActorCritic(nn.Module):
         else:
             self.images, self.flat = trained.body.pictures, trained.body.flat
             self.cnn, self.normalizer = plain_cnns(trained.body), trained.body.normalizer
+            if trained.critic is not None:
+                self.critic_cnn = plain_cnns(trained.critic)
+                self.critic_normalizer = trained.critic.normalizer
             self.policy, self.value = nn.Sequential(policy), nn.Sequential(value)
         assert _numbers(self) == _numbers(trained), "the policy has parameters unknown here"
 
@@ -53,12 +59,17 @@ class PlainActorCritic(nn.Module):
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """The policy's last layer (B, width), masked, and the values (B,)."""
-        seen = [net(obs[part.name]) for net, part in zip(self.cnn, self.images, strict=True)]
+        features = valued = self._features(self.cnn, self.normalizer, obs)
+        if self.critic_cnn is not None:
+            valued = self._features(self.critic_cnn, self.critic_normalizer, obs)
+        return masked(self.policy(features), obs), self.value(valued).squeeze(1)
+
+    def _features(self, cnn: nn.ModuleList, normalizer: nn.Module | None, obs: Obs) -> Tensor:
+        seen = [net(obs[part.name]) for net, part in zip(cnn, self.images, strict=True)]
         if self.flat:
             x = flatten_all(self.flat, obs)
-            seen.append(x if self.normalizer is None else self.normalizer(x))
-        features = seen[0] if len(seen) == 1 else torch.cat(seen, 1)
-        return masked(self.policy(features), obs), self.value(features).squeeze(1)
+            seen.append(x if normalizer is None else normalizer(x))
+        return seen[0] if len(seen) == 1 else torch.cat(seen, 1)
 
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:

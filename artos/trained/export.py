@@ -37,6 +37,7 @@ class GreedyPolicy(nn.Module):
         self.module, self._spec = module, spec
         self._version, self._versions = bound.version, {**bound.versions}
         # As tensors, which torch keeps in the program; arrays it would take as arguments.
+        self._bare = not spec.dict_observations
         self._objects = {name: torch.from_numpy(each) for name, each in bound.objects.items()}
         actions = spec.actions  # the layers do what ``action_writer`` does
         self._to_env = _Clipped(actions) if actions.kind == "box" else _Shifted(actions)
@@ -47,7 +48,7 @@ class GreedyPolicy(nn.Module):
         """Greedy actions; with ``state`` also the new state, {name: (B, *shape)}."""
         if isinstance(observations, dict):
             obs = {
-                name if name == OBSERVATIONS else f"{OBSERVATIONS}.{name}": part
+                name if name == OBSERVATIONS and self._bare else f"{OBSERVATIONS}.{name}": part
                 for name, part in observations.items()
             }
         else:

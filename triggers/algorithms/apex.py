@@ -44,9 +44,9 @@ class ApeXSettings(ApeXStart, kw_only=True, frozen=True):
 
     dueling: Annotated[bool, table("value and advantages apart")] = True
     replay: Annotated[Replay, table("how transitions are drawn")] = "prioritised"
-    epsilon: Annotated[float, table("share of random actions of the first actor")] = 0.4
-    explore: Annotated[float, table("share of the run until then")] = 0.0
-    spread: Annotated[float, table("how far actors differ in exploration")] = 7.0
+    epsilon: Annotated[float, table("share of random actions of the first actor", ge=0, le=1)] = 0.4
+    explore: Annotated[float, table("share of the run until then", ge=0, le=1)] = 0.0
+    spread: Annotated[float, table("how far actors differ in exploration", ge=0)] = 7.0
 
 
 class ApeX(DQN):

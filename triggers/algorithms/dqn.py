@@ -25,9 +25,9 @@ class DQNSettings(QSettings, kw_only=True, frozen=True):
     dueling: Annotated[bool, table("value and advantages apart")] = False
     double: Annotated[bool, learner("choose by the network, rate by its target")] = True
     ratio: Annotated[float, table("how often each transition is drawn")] = 16.0
-    epsilon: Annotated[float, table("share of random actions in the end")] = 0.05
-    explore: Annotated[float, table("share of the run until then")] = 0.15
-    spread: Annotated[float, table("how far actors differ in exploration (Ape-X: 7)")] = 0.0
+    epsilon: Annotated[float, table("share of random actions in the end", ge=0, le=1)] = 0.05
+    explore: Annotated[float, table("share of the run until then", ge=0, le=1)] = 0.15
+    spread: Annotated[float, table("how far actors differ in exploration (Ape-X: 7)", ge=0)] = 0.0
 
 
 class DQN(QLearner):

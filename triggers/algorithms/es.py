@@ -80,6 +80,9 @@ class ESActor(RolloutActor):
     def setup(self, context: ActorContext) -> None:
         """Also have a policy for each environment."""
         super().setup(context)
+        self._perturbed: Perturbed | None = None
+        if not context.plan.objects:  # nothing is learned: the policy plays as it is
+            return
         made: nn.Module = self.build_module(context.plan.seed)
         policies = [self.make_policy(copy.deepcopy(made), context.seed) for _ in range(self.envs)]
         self._count = sum(each.numel() for each in made.parameters())
@@ -89,6 +92,8 @@ class ESActor(RolloutActor):
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write a round of episodes, of which the last ones are cut off."""
+        if self._perturbed is None:
+            return super().sample(start, rows, call)
         ours = Round(*self._origin, self.version, start)
         noises = (ours.noise(pair, self._count) for pair in range(self.envs // 2))
         self._perturbed.perturb(noises, self.sigma)

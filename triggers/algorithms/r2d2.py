@@ -56,9 +56,9 @@ class R2D2Settings(R2D2Start, kw_only=True, frozen=True):
     gamma: Annotated[float, learner("discount of later rewards, 0 to 1", ge=0, le=1)] = 0.99
     target_every: Annotated[int, learner("updates between moves of the target", ge=1)] = 100
     tau: Annotated[float, learner("share of the way that targets go at once", gt=0, le=1)] = 1.0
-    epsilon: Annotated[float, table("share of random actions of the first actor")] = 0.4
-    explore: Annotated[float, table("share of the run until then")] = 0.1
-    spread: Annotated[float, table("how far actors differ in exploration")] = 7.0
+    epsilon: Annotated[float, table("share of random actions of the first actor", ge=0, le=1)] = 0.4
+    explore: Annotated[float, table("share of the run until then", ge=0, le=1)] = 0.1
+    spread: Annotated[float, table("how far actors differ in exploration", ge=0)] = 7.0
 
 
 class R2D2(QLearner):

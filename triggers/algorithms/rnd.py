@@ -27,6 +27,7 @@ from artos.learners.settings import (
 from artos.losses.intrinsic import intrinsic_advantages
 from artos.losses.masked import masked_mean
 from artos.policies.novelty import Embedding, Scaled, surprise
+from artos.protocol.invocations import Invoke
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, divided
@@ -83,6 +84,10 @@ class RND(PPO):
         self.worth = self.own("worth", Embedding(spec, hidden, 1), lr=s.lr)
         scale = RewardScale(plan.actors, plan.envs, s.novelty_gamma)
         self.novelty_scale = self.own("novelty_scale", scale)
+
+    def _anneal(self, call: Invoke) -> None:
+        super()._anneal(call)
+        self.worth.optimiser.lr = self.network.optimiser.lr
 
     def change(self, name: str, value: float) -> None:
         """Go on with another value; ``lr`` is also that of the value of novelty."""

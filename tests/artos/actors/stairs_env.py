@@ -52,6 +52,18 @@ class Landings(Stairs):
         return self._seen(), {}
 
 
+class Slippery(Stairs):
+    """Pays for a step up what its own stream says."""
+
+    def step(self, action: Any) -> Any:
+        seen, paid, *rest = super().step(action)
+        return seen, paid * float(self.np_random.random()), *rest
+
+
+def slippery() -> Slippery:
+    return Slippery()
+
+
 def landings() -> Landings:
     return Landings()
 

@@ -60,6 +60,13 @@ class Deep(Random):
             info.branch(2, first=(0,))
 
 
+class Unkept:
+    """A bound policy that does not say what it keeps."""
+
+    def act(self, obs: Any, info: Any) -> Any:
+        return {"actions": np.zeros(ENVS, np.int64)}
+
+
 def sampled(policy: type[Random], folder: Path, env: str = "CartPole-v1") -> dict[str, Any]:
     """Rows of an actor, and the returns that it reports."""
     with begun(policy, folder, env) as (actor, block):
@@ -120,7 +127,24 @@ def test_an_action_may_be_tried_first(tmp_path: Path) -> None:
     assert {row[0] for row in rows["rewards"]} == {1.0}
 
 
+def test_what_an_environment_draws_is_drawn_anew_in_each_continuation(tmp_path: Path) -> None:
+    class Steady(Looking):
+        def act(self, obs: dict[str, torch.Tensor], info: Any) -> dict[str, torch.Tensor]:
+            found = super().act(obs, info)
+            return found | {"actions": torch.ones_like(found["actions"])}
+
+    Looking.found.clear()
+    rows = sampled(Steady, tmp_path, "stairs_env:slippery")
+    first = [played.total for played in Looking.found[0]]
+    future = sum(row[1] for row in rows["rewards"][:9])
+    assert len({*first, future}) == 4
+
+
 def test_why_it_cannot_be_is_said(tmp_path: Path) -> None:
+    with begun(Random, tmp_path / "c", "stairs_env:stairs") as (actor, _):
+        actor._policy = Unkept()  # type: ignore[assignment]
+        with pytest.raises(NotBranched, match="let its class name in `kept` what changes"):
+            actor.continued(2)
     with pytest.raises(NotBranched, match="1 first actions are given for 2"):
         sampled(Deep, tmp_path / "a")
     with pytest.raises(NotBranched, match=r"clone_state\(\)"):

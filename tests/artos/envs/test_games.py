@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games_for_tests import Guessing
+from gymnasium import spaces
 
 from artos.actors.rollout import RolloutActor
 from artos.envs.games import GameRows, is_game
@@ -156,6 +157,36 @@ def test_a_policy_plays_some_agents_while_the_others_do_anything() -> None:
     assert lengths == [4, 4, 4, 4], "masks of the others were kept, or they would not repeat cues"
     with pytest.raises(Refused, match=r"has no agent 'agent_9': these are agent_0"):
         GameRows("guessing", [Guessing(3)], ("agent_9",))
+
+
+class Counted(Guessing):
+    """Keeps what its agents do, who choose twice each: of two and of three."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.done: list[list[tuple[int, ...]]] = []
+
+    def action_space(self, agent: str) -> Any:
+        self._spaces = getattr(self, "_spaces", {})
+        return self._spaces.setdefault(agent, spaces.MultiDiscrete([2, 3]))
+
+    def _infos(self) -> Any:
+        return {agent: {"action_mask": np.array([1, 1, 0, 1, 1], np.int8)} for agent in self.agents}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        self.done.append([tuple(np.asarray(action).tolist()) for action in actions.values()])
+        return super().step(dict.fromkeys(actions, 0))
+
+
+def test_agents_that_nobody_plays_choose_each_by_themselves_and_what_is_allowed() -> None:
+    game = Counted(4)
+    rows = GameRows("counted", [game], ("agent_3",))
+    rows.reset(seed=[5])
+    for _ in range(40):
+        rows.step(np.ones((1, 2), np.int64))
+    chosen = [each for each in game.done if len(each) == 4]
+    assert all(second > 0 for each in chosen for _, second in each), "their masks forbid 0"
+    assert any(len({*each[:3]}) > 1 for each in chosen)
 
 
 def test_agents_of_different_spaces_are_refused_and_the_game_is_closed() -> None:

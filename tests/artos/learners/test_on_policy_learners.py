@@ -183,6 +183,13 @@ def test_another_step_size_of_rnd_is_that_of_both_values() -> None:
     assert found == [0.5, 0.5, predictor]
 
 
+def test_the_value_of_novelty_is_annealed_with_the_policy() -> None:
+    learner = made(artos.RND, **FEW, anneal=True)
+    learner.update(rounds(SPEC), artos.Invoke(1, "t", "update", progress=0.75))
+    found = [each.optimiser.lr for each in (learner.network, learner.worth)]
+    assert found == pytest.approx([0.25e-3, 0.25e-3])
+
+
 def test_rnd_adds_what_is_new_to_what_is_paid() -> None:
     """Once statistics count the rows: in units of both, and beyond the end of an episode."""
     learner, batch = made(artos.RND, **FEW, novelty_weight=3.0), rounds(SPEC, far=40.0)

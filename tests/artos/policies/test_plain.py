@@ -17,10 +17,13 @@ from artos.policies.plain import PlainActorCritic, plain
 from artos.policies.values import QNetwork
 
 
-def pair(actions: ActionSpec, *parts: Part) -> tuple[ActorCritic, PlainActorCritic]:
+def pair(
+    actions: ActionSpec, *parts: Part, apart: bool = False
+) -> tuple[ActorCritic, PlainActorCritic]:
     """A policy with weights of no particular form, and the same in ordinary layers."""
     spec = spec_with(actions, *parts)
-    trained = Policy(hidden=(16, 8), normalize=can_be_scaled(spec)).build(spec, seed=3)
+    built = Policy(hidden=(16, 8), normalize=can_be_scaled(spec), apart=apart)
+    trained = built.build(spec, seed=3)
     torch.manual_seed(4)
     for module in trained.modules():
         if isinstance(module, Normalizer):
@@ -34,8 +37,9 @@ def pair(actions: ActionSpec, *parts: Part) -> tuple[ActorCritic, PlainActorCrit
 
 @pytest.mark.parametrize("actions", ACTIONS)
 @pytest.mark.parametrize("parts", [(VECTOR,), FLAT, MIXED, (STACKED,)])
-def test_outputs_are_the_same(actions: ActionSpec, parts: tuple[Part, ...]) -> None:
-    trained, plain = pair(actions, *parts)
+@pytest.mark.parametrize("apart", [False, True])
+def test_outputs_are_the_same(apart: bool, actions: ActionSpec, parts: tuple[Part, ...]) -> None:
+    trained, plain = pair(actions, *parts, apart=apart)
     obs = {n: torch.from_numpy(p) for n, p in random_obs(trained.spec, 64, 5).items()}
     with torch.inference_mode():
         for ours, theirs in zip(plain(obs), trained(obs), strict=True):

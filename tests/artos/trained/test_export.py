@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -36,6 +37,7 @@ WIDE = ActionSpec("box", (2,), (), (-0.01, None), (None, 0.02), dtype="float64")
 CASES = [
     *((actions, (VECTOR,)) for actions in (*ACTIONS, SHIFTED, GRID, WIDE)),
     (DISCRETE, FLAT), (WIDE, MIXED), (DISCRETE, (STACKED,)),
+    (DISCRETE, (msgspec.structs.replace(VECTOR, name="observations.observations"), FLAT[1])),
 ]  # fmt: skip
 
 

@@ -94,6 +94,21 @@ def test_actors_that_ask_a_server_are_recorded_if_they_can_do_without(
     assert recorded.returns == central.evaluate(3, greedy=False).returns
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        ("es", ("--env", "CartPole-v1", "--set", "envs=4", "--set", "steps=100")),
+        ("grpo", ("--env", "ReverseText-v0(digits=70)", "--set", "groups=1", "--set", "group=2")),
+    ],
+)
+def test_actors_that_begin_each_round_anew_are_recorded_as_others_are(
+    algorithm: str, settings: tuple[str, ...], train: Callable[..., str], tmp_path: Path
+) -> None:
+    run = artos.load(train(algorithm, algorithm, *settings))
+    recorded = run.record(tmp_path / "demos.npz", 3, greedy=True, seed=7, deadline=60.0)
+    assert recorded.returns == pytest.approx(run.evaluate(3, greedy=True, seed=7).returns)
+
+
 def test_episodes_that_do_not_end_are_given_up(toy: Callable[[str], str], tmp_path: Path) -> None:
     run = artos.load(toy("endless"))
     with pytest.raises(DeadlineExceeded, match="TimeLimit"):
