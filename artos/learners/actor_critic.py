@@ -142,7 +142,7 @@ class ActorCriticLearner(TorchLearner):
 
     def _anneal(self, call: Invoke) -> None:
         if self.settings.anneal:
-            self.network.optimiser.lr = self.lr * max(0.0, 1.0 - call.progress)
+            self.step_by(self.lr * max(0.0, 1.0 - call.progress))
 
     def _rows(
         self, batch: Batch, names: tuple[str, ...], **arrays: NDArray[Any]

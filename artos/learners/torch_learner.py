@@ -219,7 +219,11 @@ class TorchLearner(Learner):
         """Go on with another value; ``lr`` is also that of the policy's optimiser."""
         super().change(name, value)
         if name == "lr":
-            self.network.optimiser.lr = value
+            self.step_by(value)
+
+    def step_by(self, lr: float) -> None:
+        """Step the policy's network by this size from now on."""
+        self.network.optimiser.lr = lr
 
     # -- learning ------------------------------------------------------------------------------
 

@@ -87,17 +87,15 @@ class ESActor(RolloutActor):
         policies = [self.make_policy(copy.deepcopy(made), context.seed) for _ in range(self.envs)]
         self._count = sum(each.numel() for each in made.parameters())
         self._policy = self._perturbed = Perturbed(policies, self._count)
-        self._origin = (context.plan.seed, context.actor)
-        self._info.greedy = True
+        self._origin, self._info.greedy = (context.plan.seed, context.actor), True
 
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Write a round of episodes, of which the last ones are cut off."""
-        if self._perturbed is None:
-            return super().sample(start, rows, call)
-        ours = Round(*self._origin, self.version, start)
-        noises = (ours.noise(pair, self._count) for pair in range(self.envs // 2))
-        self._perturbed.perturb(noises, self.sigma)
-        self._observations = self._stepper.reset(ours.reset_seed())
+        if self._perturbed is not None:
+            ours = Round(*self._origin, self.version, start)
+            noises = (ours.noise(pair, self._count) for pair in range(self.envs // 2))
+            self._perturbed.perturb(noises, self.sigma)
+            self._observations = self._stepper.reset(ours.reset_seed())
         return super().sample(start, rows, call)
 
 
@@ -190,9 +188,7 @@ def workload(settings: ESSettings) -> Workload:
     wanted = {*_RESULTS, VALID_KEY}
     keys = [key for key in actor.spec.data_keys() if settings.normalize or key.name in wanted]
     return Workload(
-        name="es",
-        actor=actor,
-        learner=ES(found),
+        name="es", actor=actor, learner=ES(found),
         triggers={
             "learner.update": DataKeyTrigger(
                 tuple(key.name for key in keys), size=found.steps, max_lag=0

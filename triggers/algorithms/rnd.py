@@ -27,7 +27,6 @@ from artos.learners.settings import (
 from artos.losses.intrinsic import intrinsic_advantages
 from artos.losses.masked import masked_mean
 from artos.policies.novelty import Embedding, Scaled, surprise
-from artos.protocol.invocations import Invoke
 from artos.specs.workload import Workload
 from triggers import DataKeyTrigger, ObjectKeyTrigger
 from triggers.algorithms.defaults import actor_critic, divided
@@ -85,15 +84,10 @@ class RND(PPO):
         scale = RewardScale(plan.actors, plan.envs, s.novelty_gamma)
         self.novelty_scale = self.own("novelty_scale", scale)
 
-    def _anneal(self, call: Invoke) -> None:
-        super()._anneal(call)
-        self.worth.optimiser.lr = self.network.optimiser.lr
-
-    def change(self, name: str, value: float) -> None:
-        """Go on with another value; ``lr`` is also that of the value of novelty."""
-        super().change(name, value)
-        if name == "lr":
-            self.worth.optimiser.lr = value
+    def step_by(self, lr: float) -> None:
+        """Also step the value of novelty by it."""
+        super().step_by(lr)
+        self.worth.optimiser.lr = lr
 
     def _unmeasured(self) -> bool:
         """Whether there are statistics that count no rows yet."""
