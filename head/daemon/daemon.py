@@ -28,6 +28,7 @@ from artos.system.archives import Archives
 from artos.system.child_modules import ChildModule
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
+from artos.system.machine import boot_id
 from artos.system.signals import CLOSE, StopRequests
 from artos.transport.keys import HeadKeys
 from artos.transport.messenger import Messenger
@@ -43,7 +44,7 @@ from head.daemon.run_lines import RunLines, of_run, process_of
 from head.daemon.scheduler import Scheduler
 from head.daemon.state import HeadState
 from head.daemon.store import Store
-from head.daemon.unsaved import Unsaved
+from head.daemon.unsaved import Table, Unsaved
 from head.daemon.user_accounts import OwnRuns, UserAccounts
 from head.records import summary_file
 
@@ -87,7 +88,9 @@ class HeadDaemon(Closing):
             self._messenger = opened(Messenger.serve(options.listen, keys, ring, self._clock))
             self._head_state = head_state = opened(HeadState(options.runs.resolve()))
             self._store, self._unsaved = opened(Store(head_state.folder)), Unsaved()
-            state, self._archives = self._store.load(), Archives(head_state.folder / "code")
+            state = self._store.load().on(boot := boot_id())
+            self._unsaved.put(Table.BOOT, "", boot)
+            self._archives = Archives(head_state.folder / "code")
             self._roster = Roster(VERSION, self._clock, options.deadline, self._unsaved)
             self._roster.expect(state.nodes)
             see_quotas(options, state)

@@ -28,6 +28,7 @@ _TYPES: dict[Table, type] = {
     Table.SPENT: Seconds,
     Table.QUOTAS: Quotas,
     Table.FAIR_TURNS: int,
+    Table.BOOT: str,
 }
 
 
@@ -61,7 +62,7 @@ def read(db: sqlite3.Connection) -> State:
     )
     queue = QueueState(accounts, rows[Table.FAIR_TURNS].get("", 0))
     quotas = rows[Table.QUOTAS].get("", Quotas())
-    return State(runs, nodes, queue, quotas, rows[Table.SPENT])
+    return State(runs, nodes, queue, quotas, rows[Table.SPENT], rows[Table.BOOT].get("", ""))
 
 
 def all_of(state: State) -> Unsaved:
@@ -77,4 +78,5 @@ def all_of(state: State) -> Unsaved:
         rows.put(Table.SPENT, name, spent)
     rows.put(Table.QUOTAS, "", state.quotas)
     rows.put(Table.FAIR_TURNS, "", state.queue.fair_turns)
+    rows.put(Table.BOOT, "", state.boot)
     return rows

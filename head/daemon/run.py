@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -284,3 +285,18 @@ class State(msgspec.Struct, frozen=True):
     quotas: Quotas = Quotas()
     spent: dict[str, Seconds] = {}
     """Seconds held by runs that have ended, by user and workload with a quota."""
+    boot: str = ""
+    """The ``boot_id`` of the machine by whose clock its times are."""
+
+    def on(self, boot: str) -> State:
+        """The same for a head on a machine, or after a start of it, of this ``boot_id``.
+
+        Times by another clock mean nothing there: nobody has held or waited meanwhile.
+        """
+        if boot == self.boot:
+            return self
+        for run in self.runs:
+            run.waits_since = 0.0
+        accounts = tuple(replace(each, units=0) for each in self.queue.accounts)
+        queue = msgspec.structs.replace(self.queue, accounts=accounts)
+        return msgspec.structs.replace(self, queue=queue, boot=boot)

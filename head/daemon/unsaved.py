@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Table(StrEnum):
-    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, ``Quotas`` or a number."""
+    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, ``Quotas``, number or text."""
 
     RUN = "run"
     NODE = "node"
@@ -15,6 +15,7 @@ class Table(StrEnum):
     SPENT = "spent"
     QUOTAS = "quotas"
     FAIR_TURNS = "fair turns"
+    BOOT = "boot"
 
 
 class Unsaved:

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
+import msgspec
 import pytest
 from worlds import World
 
@@ -192,6 +193,22 @@ def test_a_machine_that_was_started_anew_has_an_earlier_clock(world: World) -> N
     world.scheduler = Scheduler([run], now=world.clock.now())
     world.join("w1")
     assert [*world.processes] == ["r1"]
+
+
+def test_another_machine_has_another_clock(busy: World) -> None:
+    """Who held slots there is not charged for what lies between clocks, and nobody has waited."""
+    queued(busy, "waits")
+    busy.up("first")
+    busy.clock.advance(7)
+    saved = msgspec.structs.replace(busy.saved(), boot="here")
+    (held,) = (each for each in saved.queue.accounts if each.units)
+    for boot, seconds in (("here", 1e6), ("elsewhere", 0)):
+        later = busy.clock.now() + 1e6
+        state = saved.on(boot)
+        again = Scheduler(state.runs, state.queue, later)
+        account = again._queue._queue.accounts[held.workload]
+        assert account.seconds - held.seconds == pytest.approx(seconds, abs=10.0)
+    assert all(not run.waits_since for run in state.runs)
 
 
 def test_accounts_of_forgotten_workloads_are_dropped(world: World) -> None:
