@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Table(StrEnum):
-    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, ``Quotas``, number or text."""
+    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, or ``Quotas``."""
 
     RUN = "run"
     NODE = "node"
