@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Table(StrEnum):
-    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, or ``Quotas``."""
+    """What a row holds: ``Run``, ``Known``, ``Account``, ``Seconds``, ``Quotas``, a plain value."""
 
     RUN = "run"
     NODE = "node"
