@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -24,11 +25,11 @@ from typing import (
 
 import msgspec
 
-from artos.errors import Refused
 from artos.learners import ranges
 from artos.learners.compiler import Switch
 from artos.specs.actor_count import ActorsSetting
 from artos.specs.settings import shown
+from artos.specs.workload import Workload
 from artos.system.closest import closest
 from artos.transport.weights.channel import Kind, Way
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T")
 _CHOICES = ("usual", "continuous", "images")
 OPEN: Any = None
 """The default of a setting that depends on the environment; users write ``none``."""
@@ -103,20 +103,20 @@ def declared(kind: type[msgspec.Struct]) -> Mapping[str, Declared]:
     return found
 
 
-def builder(settings: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
+def builder(
+    settings: Callable[P, S],
+) -> Callable[[Callable[[S], Workload]], Callable[P, Workload]]:
     """Have a function of a struct of settings take its fields as arguments, by name.
 
     So what users call, and what ``--set`` changes, looks like any function that builds a workload.
     """
     kind: Any = settings
 
-    def decorated(build: Callable[[S], T]) -> Callable[P, T]:
+    def decorated(build: Callable[[S], Workload]) -> Callable[P, Workload]:
         @functools.wraps(build)
-        def built(*given: P.args, **named: P.kwargs) -> T:
+        def built(*given: P.args, **named: P.kwargs) -> Workload:
             chosen = settings(*given, **named)
-            if found := [*_of_no_use(chosen)]:
-                raise Refused(found)
-            return build(chosen)
+            return replace(build(chosen), doubts=(*_of_no_use(chosen),))
 
         ours: Any = built
         hints = {name: Annotated[each.kind, each.meta] for name, each in declared(kind).items()}
@@ -128,7 +128,7 @@ def builder(settings: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P
 
 
 def _of_no_use(settings: msgspec.Struct) -> Iterator[str]:
-    """Which settings are not as they are by default, and what is of use only beside others."""
+    """Which settings are not as they are by default, and of use only beside others."""
     for name, each in declared(type(settings)).items():
         value = getattr(settings, name)
         if not each.of or value == inspect.signature(type(settings)).parameters[name].default:
@@ -137,10 +137,10 @@ def _of_no_use(settings: msgspec.Struct) -> Iterator[str]:
         given = getattr(settings, other)
         if each.of.startswith("not "):
             if given:
-                yield f"{name}={shown(value)} is of no use with {other}: leave one of them out"
+                yield f"{name}={shown(value)} has no effect with {other}: leave one of them out"
         elif shown(given) != wanted if wanted else not given:
             how = wanted or ("true" if given is False else "...")
-            yield f"{name}={shown(value)} is of no use here: add {other}={how}, or leave it out"
+            yield f"{name}={shown(value)} has no effect: add {other}={how}, or leave it out"
 
 
 # -- what a struct of settings is asked ------------------------------------------------------------

@@ -194,12 +194,16 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         )
         return msgspec.structs.replace(plan, beside=beside)
     seen = workload.actor.seen(module)
-    doubts = (*seen.doubts, *_without_a_past(workload))
+    doubts = (*seen.doubts, *_of_evaluations(workload), *workload.doubts)
     return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=doubts)
 
 
-def _without_a_past(workload: Workload) -> Iterator[str]:
+def _of_evaluations(workload: Workload) -> Iterator[str]:
     evaluates = workload.evaluate_every or EVALUATION in workload.triggers
+    if not evaluates and (episodes := workload.evaluation_episodes) != Workload.evaluation_episodes:
+        yield (
+            f"evaluation_episodes={episodes} has no effect: add evaluate_every=..., or leave it out"
+        )
     if workload.actor.history and evaluates:
         yield (
             "evaluations on the way have no past versions: where actors have past(k), it is the "

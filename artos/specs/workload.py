@@ -26,6 +26,7 @@ class Workload:
     left empty means all that the actor can write. A run ends after ``total_steps`` environment
     steps or ``total_updates`` updates, whichever comes first. ``settings`` are the values that the
     builder chose itself for settings it was not given; they go into the run's configuration.
+    ``doubts`` are told as notes before it begins.
 
     ``learners`` are further learners by name, ``{"world_model": WorldModel()}``, with targets
     ``"world_model.METHOD"`` and objects ``"world_model/OBJECT"``. Each has a process, a model
@@ -83,6 +84,7 @@ class Workload:
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
     replicas: Annotated[int, "processes that make each update together"] = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
+    doubts: Sequence[str] = ()
     elastic: Elastic = field(default_factory=Elastic)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +12,6 @@ import pytest
 from inline_runs import registered
 
 import artos
-from artos.errors import Refused
 from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
 from artos.specs.settings import settings_of
 from triggers.algorithms import BUILT_IN
@@ -98,20 +96,27 @@ def test_rewards_are_scaled_with_observations_unless_said_otherwise() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "told"),
     [
-        ("ppo", {"memory": 32}, "memory=32 is of no use here: add recurrent=true, or leave it out"),
-        ("ppo", {"splits": 2}, "splits=2 is of no use here: add inference=central"),
-        ("dqn", {"alpha": 0.5}, "alpha=0.5 is of no use here: add replay=prioritised"),
-        ("r2d2", {"replay": "uniform", "beta": 0.5}, "beta=0.5 is of no use here"),
-        ("grpo", {"rank": 4}, "rank=4 is of no use here: add model=..., or leave it out"),
-        ("grpo", {"model": "a.gguf", "width": 32}, "width=32 is of no use with model: leave one"),
+        ("ppo", {"memory": 32}, "memory=32 has no effect: add recurrent=true, or leave it out"),
+        ("ppo", {"splits": 2}, "splits=2 has no effect: add inference=central, or leave it out"),
+        ("dqn", {"alpha": 0.5}, "alpha=0.5 has no effect: add replay=prioritised, or leave it out"),
+        ("r2d2", {"replay": "uniform", "beta": 0.5}, "beta=0.5 has no effect: add replay="),
+        ("grpo", {"rank": 4}, "rank=4 has no effect: add model=..., or leave it out"),
+        ("ppo", {"recurrent": True, "memory": 32}, ""),
+        ("ppo", {}, ""),
     ],
 )
-def test_settings_that_would_do_nothing_are_refused(
-    name: str, settings: dict[str, Any], told: str
-) -> None:
+def test_settings_that_do_nothing_are_told(name: str, settings: dict[str, Any], told: str) -> None:
     build = importlib.import_module(f"triggers.algorithms.{name}").workload
-    with pytest.raises(Refused, match=re.escape(told)):
-        build(**settings)
+    found = " ".join(build(**settings).doubts)
+    assert told in found
+    assert bool(told) == bool(found)
+
+
+def test_what_has_no_effect_is_a_note_before_a_run_begins(tmp_path: Path) -> None:
+    found = registered("ppo", tmp_path, memory="32", evaluation_episodes="3")
+    page = explain(found.plan, found.table, found.settings)
+    assert "note: memory=32 has no effect: add recurrent=true" in page
+    assert "note: evaluation_episodes=3 has no effect: add evaluate_every=" in page
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

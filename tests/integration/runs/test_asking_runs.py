@@ -303,7 +303,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no batch": ({"answer_batch": "0"}, "batch must be a whole number of at least 1, not 0"),
     "a wait that is none": ({"answer_wait": "nan"}, "answer_wait='nan'.*write a number"),
     "another device": ({"answer_device": "tpu"}, "unknown device 'tpu'"),
-    "actors that act": ({"inference": "actor", "splits": "2"}, "add inference=central, or leave"),
     "another word": ({"inference": "server"}, "write one of actor, central"),
 }
 
