@@ -40,8 +40,8 @@ class CountTrigger(Trigger):
                 there = max(counted, *event.written.values())
                 self._more += there - counted
                 self._counted[event.actor] = there
-            case EndedBefore():
-                self._ended = event.episodes
+            case EndedBefore() if self.episodes is not None:
+                self._ended, self._more = event.episodes, event.episodes % self.episodes
             case Resumed():
                 self._counted[event.actor] = event.rows
         if self._more < (many := self.rows or self.episodes or 1):

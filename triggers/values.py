@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from artos.specs.keys import EPISODES
 from triggers.base import Trigger
 from triggers.checks import unpublished
-from triggers.events import Event, Firing, Published
+from triggers.events import EndedBefore, Event, Firing, Published
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -32,12 +33,17 @@ class ValueTrigger(Trigger):
         """Only a version of its key whose value is known satisfies it."""
         match event:
             case Published(key=self.key, value=(value,)):
-                above = self.above is not None and value > self.above
-                below = self.below is not None and value < self.below
-                was, self._side = self._side, above - below
+                was, self._side = self._side, self._side_of(value)
                 if self._side not in (0, was):
                     return Firing(version=event.version)
+            case EndedBefore() if self.key == EPISODES:  # it came there in an earlier part
+                self._side = self._side_of(event.episodes)
         return None
+
+    def _side_of(self, value: float) -> int:
+        above = self.above is not None and value > self.above
+        below = self.below is not None and value < self.below
+        return above - below
 
     def words(self) -> str:
         """The number and its bounds."""

@@ -212,8 +212,11 @@ class RequestBlock:
 
 def uncast(given: Any, to: np.dtype[Any]) -> str:
     """Why an array is not stored as this dtype: numbers would become others; "" if it can be."""
-    kind = np.asarray(given).dtype
+    numbers = np.asarray(given)
+    kind = numbers.dtype
     fits = np.can_cast(kind, to, "same_kind")
+    if kind.kind in "biu" and to.kind in "biu":  # whole numbers: as long as they are the same
+        fits = np.can_cast(kind, to) or bool((numbers == numbers.astype(to)).all())
     return "" if fits else f"has dtype {kind}, and {to} is declared: convert it, or declare {kind}"
 
 

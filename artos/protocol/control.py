@@ -45,7 +45,8 @@ def sharing_faults(slots: int, runs_per_slot: int) -> list[str]:
     if runs_per_slot < 1:
         return [f"{given}: it must be 1 or more"]
     if runs_per_slot > few:
-        return [f"{given}: at most {MOST_SHARING} runs share slots, so {slots} slots take {few}"]
+        each = f"{slots} slots take {few}" if slots > 1 else f"a slot takes {few}"
+        return [f"{given}: at most {MOST_SHARING} runs share slots, so {each}"]
     return []
 
 

@@ -270,14 +270,12 @@ def _priorities_bytes(plan: Plan) -> int:
 def cached_bytes(plan: Plan) -> tuple[int, int]:
     """Bytes of shared memory on a worker node, where ``plan`` is that of the workers.
 
-    Those of the node's ``CacheMemory`` without actors, and of its images, and those that each actor
-    there adds.
+    Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
     models = [plan.objects, *(each.objects for each in plan.beside)]
     requests = sum(map(request_bytes, plan.requests().values()))
-    fixed = requests + board_bytes(plan.members) + plan.elastic.image_bytes
-    return sum(map(block_bytes, models)) + fixed, actor
+    return sum(map(block_bytes, models)) + requests + board_bytes(plan.members), actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = (), beside: int = 0) -> None:

@@ -57,7 +57,7 @@ class Elastic(msgspec.Struct, frozen=True):
 
     @property
     def image_bytes(self) -> int:
-        """Shared memory of a node that is set aside for images: those on a tmpfs, if bounded."""
+        """Shared memory that images may take: those on a tmpfs, if there is a bound."""
         return self.image_mb * 1_000_000 if self.images == "tmpfs" else 0
 
     def faults(self) -> list[str]:

@@ -132,8 +132,8 @@ class Retries:
 class Sidecar:
     """A sidecar process, started again as often as needed.
 
-    A restarted process knows nothing of earlier messages, so the message
-    ``first`` has to contain all that it must know.
+    A restarted process knows nothing of earlier messages, so the message ``first`` has to contain
+    all that it must know.
     """
 
     def __init__(self, module: str, log: Path, clock: Clock) -> None:

@@ -30,6 +30,8 @@ from head.records import summary_file
 from head.records.run_lock import is_live
 
 _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
+_ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
+"""Settings that change no result of a run."""
 Say = Callable[[str], None]
 
 
@@ -101,7 +103,7 @@ def sweep_named(
         raise Refused(faults)
     todo = [*_combinations(grid, range(1, seeds + 1))]
     made = not folder.exists()
-    _claim(folder, _same(workload, settings))
+    claimed = _claim(folder, _same(workload, settings))
     run = _on(cluster) if cluster else _here
     stopping = threading.Event()
     done: list[SweepRun] = []
@@ -135,7 +137,7 @@ def sweep_named(
                 stopping.set()
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:  # others were stopped because of the first one
-        if not any((folder / name).exists() for name, *_ in todo):  # nothing was started
+        if claimed and not any((folder / name).exists() for name, *_ in todo):  # none was started
             (folder / _SAME).unlink(missing_ok=True)
             if made:
                 with suppress(OSError):
@@ -149,11 +151,11 @@ def sweep_named(
 
 
 def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
-    """What all runs of a sweep have in common, also the code of theirs that lies in this folder."""
+    """What all runs of a sweep have in common, also the files that their settings name."""
     files = [Path(workload.rpartition(":")[0])]
     files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
     codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
-    chosen = {name: _plain(value) for name, value in settings.items() if name != "deadline"}
+    chosen = {name: _plain(value) for name, value in settings.items() if name not in _ASIDE}
     return {"workload": workload, **chosen, **codes}
 
 
@@ -161,8 +163,8 @@ def _plain(value: Any) -> str:
     return msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
 
 
-def _claim(folder: Path, same: Mapping[str, str]) -> None:
-    """Have a folder be that of the sweep whose runs have ``same`` in common.
+def _claim(folder: Path, same: Mapping[str, str]) -> bool:
+    """Have a folder be that of the sweep whose runs have ``same`` in common; whether it was not.
 
     Raises:
         Refused: it is that of another one, has runs of which that is not known, or cannot be made.
@@ -173,9 +175,9 @@ def _claim(folder: Path, same: Mapping[str, str]) -> None:
         before = msgspec.json.decode(contents(kept), type=dict[str, str])
     except FileNotFoundError:
         if any((each / "config.json").exists() for each in folder.iterdir()):
-            raise Refused([f"--folder {folder}: it has other runs: name another one"]) from None
+            raise Refused([_OTHERS.format(folder)]) from None
         kept.write_bytes(msgspec.json.format(msgspec.json.encode(same)))
-        return
+        return True
     except msgspec.MsgspecError:
         before = {}
     except OSError as fault:
@@ -183,6 +185,13 @@ def _claim(folder: Path, same: Mapping[str, str]) -> None:
     if changed := [name for name in {**before, **same} if before.get(name) != same.get(name)]:
         words = ", ".join(f"{name} was {before.get(name, 'not given')}" for name in changed)
         raise Refused([f"--folder {folder}: it is of another sweep ({words}): name another one"])
+    return False
+
+
+_OTHERS = (
+    "--folder {}: it has other runs, or those of a sweep that an earlier ARTOS began: name another "
+    "folder"
+)
 
 
 def _combinations(

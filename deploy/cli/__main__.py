@@ -45,9 +45,9 @@ from deploy.cli import (
 from deploy.cli.common import (
     add_trust,
     add_workload,
-    deadline_of,
+    given_deadline,
+    given_seed,
     print_json,
-    seed_of,
     settings_of,
     workload_of,
 )
@@ -214,8 +214,8 @@ def train(options: argparse.Namespace) -> int:
             from head.run.request import Request  # noqa: PLC0415
 
             request = Request(
-                workload_of(options), settings, seed_of(options), options.run_dir, options.inline,
-                options.json, deadline=deadline_of(options),
+                workload_of(options), settings, given_seed(options), options.run_dir,
+                options.inline, options.json, deadline=given_deadline(options),
             )  # fmt: skip
             with request.preload() as preloaded:
                 # Imported only now, while another process imports the workload's code.
@@ -256,7 +256,7 @@ def explain_workload(options: argparse.Namespace) -> int:
 
     reference = reference_of(workload_of(options), settings_of(options), Path.cwd())
     registration = prepare(
-        reference, seed_of(options), deadline=deadline_of(options), host_faults=build.faults
+        reference, given_seed(options), deadline=given_deadline(options), host_faults=build.faults
     )
     if options.json:
         print_json({**msgspec.to_builtins(registration.plan), "settings": registration.settings})

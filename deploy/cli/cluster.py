@@ -22,9 +22,9 @@ from artos.system.printable import printable
 from deploy.cli.common import (
     add_json,
     add_workload,
+    given_seed,
     pairs,
     print_json,
-    seed_of,
     settings_of,
     workload_of,
 )
@@ -212,7 +212,7 @@ def submit_run(options: argparse.Namespace) -> int:
     wanted = submit.Wanted(
         "" if options.resume else workload_of(options),
         settings_of(options),
-        seed_of(options),
+        given_seed(options),
         options.deadline,
         options.run_dir,
         options.resume,
@@ -313,7 +313,7 @@ def print_logs(options: argparse.Namespace) -> int:
                 print(printable(piece["text"]), end="", flush=True)
         else:
             text, before = last_lines(ask(-_LAST_OF_LOG))
-            if before:
+            if before > 0:
                 to_stderr(f"artos: {before:,} bytes before this: --all prints them, too")
             print(printable(text), end="")
     return ExitStatus.DONE

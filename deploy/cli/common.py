@@ -85,18 +85,24 @@ def renewing(options: argparse.Namespace, folder: Path) -> Callable[[], None]:
     name, at, _ = options.run.partition("@")
     if live_state(folder) and not at:
         to_stderr(f"artos: {folder} is a copy: `artos get {name} --follow` brings what comes")
-    heard = time.monotonic()
+        to_stderr(f"artos: it is waited for as long as there are news every {_AWAY:g} seconds")
+    heard, newest = time.monotonic(), 0
 
     def renew() -> None:
-        nonlocal heard
+        nonlocal heard, newest
         time.sleep(_LOOK)
+        away = time.monotonic() - heard > _AWAY
         try:
             folder_of_run(options, "all")
         except (NoHead, DeadlineExceeded):
-            if time.monotonic() - heard > _AWAY:
+            if away:
                 raise
-        else:
-            heard = time.monotonic()
+            return
+        changed = (folder / "progress.csv").stat().st_mtime_ns if live_state(folder) else 0
+        if at or changed != newest or not live_state(folder):
+            heard, newest = time.monotonic(), changed
+        elif away:
+            raise DeadlineExceeded(f"what comes of {name} by `artos get {name} --follow`", _AWAY)
 
     return renew
 
@@ -194,12 +200,12 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return settings | named_ones | pairs("--set", options.settings)
 
 
-def seed_of(options: argparse.Namespace) -> int:
+def given_seed(options: argparse.Namespace) -> int:
     """The seed, 1 if none was given."""
     return 1 if options.seed is None else int(options.seed)
 
 
-def deadline_of(options: argparse.Namespace) -> float:
+def given_deadline(options: argparse.Namespace) -> float:
     """The deadline in seconds, the usual one if none was given."""
     return DEADLINE if options.deadline is None else float(options.deadline)
 

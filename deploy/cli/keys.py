@@ -9,6 +9,7 @@ from pathlib import Path
 from artos.errors import Refused
 from artos.transport import keys
 from artos.transport.roles import ANY, OWNER, Holder, KeyRole
+from artos.version import VERSION
 from deploy.launchers.cluster import RECORD, load
 from deploy.launchers.launcher import EngineFailed, Launcher, launcher_of
 
@@ -67,6 +68,11 @@ def _launcher(folder: Path) -> Launcher | None:
     path = folder.resolve()
     if not (path.parent / RECORD).exists() or (cluster := load(path.parent)).keys != path:
         return None
+    if cluster.version != VERSION:
+        raise Refused(
+            [f"cluster {cluster.name} was brought up by ARTOS {cluster.version}, and this is "
+             f"{VERSION}: `artos down {cluster.name}` and `artos up` it again first"]
+        )  # fmt: skip
     launcher = launcher_of(cluster)
     if launcher.inside and (faults := launcher.faults(cluster)):
         raise Refused(faults)

@@ -57,7 +57,8 @@ def plot(options: argparse.Namespace) -> int:
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
     # A sweep's folder also has its table and its figure, which SWEEP/* names.
-    here = [local(name, "records") for name in options.plotted if not Path(name).is_file()]
+    named = [name for name in options.plotted if Path(name).stem != "sweep"] or options.plotted
+    here = [local(name, "records") for name in named]
     folders = dict.fromkeys(folder_of(name, options.runs).resolve() for name in here)
     runs = [ReadRun(folder) for folder in folders]
     found = answers(by_seed(runs) if options.by == "seed" else by_run(runs))

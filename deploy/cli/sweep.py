@@ -13,7 +13,7 @@ from artos.system.logging_setup import to_stderr
 from deploy.cli.common import (
     add_workload,
     columns,
-    deadline_of,
+    given_deadline,
     pairs,
     print_json,
     settings_of,
@@ -73,7 +73,7 @@ def sweep(options: argparse.Namespace) -> int:
         found = sweep_named(
             workload_of(options), grid, options.seeds, options.at_once, options.folder, cluster,
             lambda said: to_stderr(f"artos: {said}"),
-            settings_of(options) | {"deadline": deadline_of(options)},
+            settings_of(options) | {"deadline": given_deadline(options)},
         )  # fmt: skip
     if options.json:
         print_json(found.runs)

@@ -155,7 +155,7 @@ def faults(cluster: Cluster) -> list[str]:
         )
     if cluster.notice < 1:
         found.append(f"--notice {cluster.notice:g}: it must be one second or more")
-    found += sharing_faults(cluster.slots or 1, cluster.runs_per_slot)
+    found += sharing_faults(max(1, cluster.slots), cluster.runs_per_slot)
     return [*found, *label_faults(cluster.labels)]
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 from artos.errors import Refused
+from artos.protocol.control import MOST_SHARING
 from artos.runs.exit_status import ExitStatus
 from artos.system.durable import write_durably
 from artos.system.logging_setup import logging_to, to_stderr
@@ -53,7 +54,8 @@ def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
     if here.seconds > stop:
         words += ["--lifetime", f"{here.seconds:g}"]
     if cluster.runs_per_slot > 1:
-        words += ["--runs-per-slot", str(cluster.runs_per_slot)]
+        most = max(1, MOST_SHARING // slots)
+        words += ["--runs-per-slot", str(min(cluster.runs_per_slot, most))]
     words += [word for label in cluster.labels for word in ("--label", label)]
     return [*words, *(("--devices", here.devices) if here.devices else ())]
 

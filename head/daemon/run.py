@@ -117,7 +117,7 @@ class Run(msgspec.Struct):
     no_room: bool = False
     """Whether its last process ended as the head's memory had no room for it."""
     never_began: int = 0
-    """How many of its processes ended so."""
+    """How many of its processes ended so, and those of a run that had its name before."""
     billed: Seconds = Seconds()
     """What its ended processes held: the books have it already."""
     carrier: str = ""

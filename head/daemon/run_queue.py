@@ -9,7 +9,7 @@ weight of the newest. A run that is held back stands in no one's way; its wait c
 no longer is. Nothing is ever ended, parked or slowed down for a run that waits.
 
 A bound follows: if no run takes longer than L seconds, and the waiting runs are of p different
-workloads and priorities, then the first run of each of these p waits at most
+users, workloads and priorities, then the first run of each of these p waits at most
 ``longest_wait(L, p)``, and each run behind it that much longer.
 """
 
@@ -215,7 +215,7 @@ class RunQueue:
         above, less, ahead = self._line.before(run, self._virtual(run))
         facts = (
             (above, "of higher priority"),
-            (less, "of workloads that have held less"),
+            (less, "of users or workloads that have held less"),
             (ahead, "of its workload"),
         )
         return ", ".join(f"{count} {words}" for count, words in facts if count)

@@ -340,9 +340,10 @@ class Scheduler:
             return
         why = self.executors.why_given_up(run.name, node.name)  # maybe it had too little memory
         moves = self._moves.setdefault(run.name, Moves())
+        moves.ended[node.name] = f"its executor on {node.name} ended: {ended.why}"
         if why or run.name not in self.actors_on(node.name):
             moves.gone[node.name] = None
-            moves.why = why or f"its executor on {node.name} ended: {ended.why}"
+            moves.why = why or moves.ended[node.name]
 
     def _look_at(self, node: str) -> None:
         """Have a node's orders and slots compared again."""
@@ -379,6 +380,8 @@ class Scheduler:
             places = place(actors, run.places, rooms, run.placement)
             if moves is not None and moves.relief:
                 places = relieved(places, rooms)
+            if moves is not None:
+                moves.settle({*places.values()})
             if places == run.places and not (moves and moves.must_be_told):
                 continue
             self._settle(run, places)

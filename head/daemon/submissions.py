@@ -95,8 +95,8 @@ def admitted(
     same = scheduler.runs.get(path.name)
     if same is not None and same.folder != str(path):
         raise Refused(
-            [f"a run of {same.user or 'nobody'} in {same.folder} is called {path.name}, too: "
-             "choose a --run-dir with another last part, by which runs are called"]
+            [f"the name {path.name} is taken by a run of {same.user or 'nobody'} in {same.folder}: "
+             "runs are named by the last part of --run-dir, so choose another"]
         )  # fmt: skip
     return Run(
         path.name, request.kept(), str(path), submit.archive, submit.placement, submit.where,

@@ -59,7 +59,7 @@ class Telling:
             self._spread()
 
     def files(self, folder: Path) -> None:
-        """The run in ``folder`` is over: tell of what is left, and and of its own files."""
+        """The run in ``folder`` is over: tell of what is left, and of its own files."""
         if moment(self._last) > self.spread:
             self._spread()
         for name in _ARTIFACTS:

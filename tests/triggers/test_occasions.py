@@ -53,8 +53,16 @@ def test_rows_of_an_earlier_part_of_the_run_were_counted_then() -> None:
 
 def test_episodes_of_an_earlier_part_of_the_run_were_counted_then() -> None:
     trigger = CountTrigger(episodes=10)
-    assert feed(trigger, [EndedBefore(95), Published("episodes_ended", 104)]) == []
-    assert len(fire(trigger, Published("episodes_ended", 105))) == 1
+    assert feed(trigger, [EndedBefore(95), Published("episodes_ended", 99)]) == []
+    assert len(fire(trigger, Published("episodes_ended", 100))) == 1, "as without the break"
+
+
+def test_a_number_of_episodes_that_was_reached_earlier_is_none_that_is_reached() -> None:
+    trigger = ValueTrigger("episodes_ended", above=1_000)
+    later = Published("episodes_ended", 5_001, value=(5_001.0,))
+    assert feed(trigger, [EndedBefore(5_000), later]) == []
+    fresh = ValueTrigger("episodes_ended", above=1_000)
+    assert len(feed(fresh, [EndedBefore(900), later])) == 1
 
 
 # -- values ----------------------------------------------------------------------------------------

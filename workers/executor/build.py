@@ -117,8 +117,10 @@ def shortfalls(plan: Plan, cpus: int) -> list[str]:
         found.append(f"park=checkpoint: actors are frozen instead: {_lacking(can['checkpoint'])}")
     if elastic.start == "clone" and not can["clone"].available:
         found.append(f"start=clone: actors are forked instead: {_lacking(can['clone'])}")
-    if elastic.slots > (most := _most_at_once(plan, cpus)):
-        found.append(f"slots={elastic.slots}: {most} actors take turns on the {cpus} CPUs here")
+    if elastic.slots > (most := _most_slots(plan, cpus)):
+        found.append(
+            f"slots={elastic.slots}: at most {most} actors run at once on {cpus} CPUs here"
+        )
     return found
 
 
@@ -126,11 +128,15 @@ def _lacking(tier: Can) -> str:
     return f"{tier.reason} ({tier.fix})" if tier.fix else tier.reason
 
 
+def _most_slots(plan: Plan, cpus: int) -> int:
+    return MOST_SHARES * cpus if plan.shares_slots else cpus
+
+
 def faults(plan: Plan) -> list[str]:
     """Everything the plan demands for its actors and servers that this host cannot do."""
     found = [*image_faults(plan.elastic.images), *named_faults(), *device_faults(plan)]
     cpus = len(host_slots())
-    if plan.elastic.slots > (MOST_SHARES * cpus if plan.shares_slots else cpus):
+    if plan.elastic.slots > _most_slots(plan, cpus):
         each = f", by {MOST_SHARES} actors each" * plan.shares_slots
         return [*found, f"slots={plan.elastic.slots}, but only {cpus} CPUs may be used here{each}"]
     slots = plan.elastic.slots or _most_at_once(plan, cpus)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from artos.system.regular_file import contents
+from artos.transport.roles import ANY
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
@@ -221,7 +222,7 @@ class Engine(Launcher):
         words: dict[str, object] = {
             "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),
             "record": json.dumps(msgspec.json.encode(record).decode()),
-            **{name: json.dumps(secret) for name, secret in _secrets(keys).items()},
+            **{name: json.dumps(secret) for name, secret in _secrets(keys, self._cluster).items()},
         }  # fmt: skip
         for unit, options in (("head", head), ("worker", worker)):
             words |= {f"{unit}_{name}": json.dumps(value) for name, value in options.items()}
@@ -258,10 +259,11 @@ def _options(own: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]:
     return _DEFAULTS | dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def _secrets(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
+def _secrets(keys: Mapping[str, str], cluster: Cluster) -> dict[str, dict[str, str]]:
     """The Secrets of a folder of keys: what the head accepts, and what each unit has of its own.
 
     Of users' secret keys only the owner's leaves the folder: the keeper, beside the head, has it.
+    Of nodes' those that all workers share do, and those of the cluster's own workers.
     """
     found: dict[str, dict[str, str]] = {
         "head_keys": {}, "user_keys": {}, "node_keys": {}, "worker_keys": {},
@@ -274,7 +276,9 @@ def _secrets(keys: Mapping[str, str]) -> dict[str, dict[str, str]]:
             found["user_keys"][name] = key
         if folder == "nodes" and name.endswith(".key"):
             found["node_keys"][name] = key
-        if path == "head.key" or (folder == "nodes" and name.endswith(".key_secret")):
+        holder, _, kind = name.rpartition(".")
+        own = holder == ANY.name or cluster.index(holder) is not None
+        if path == "head.key" or (folder == "nodes" and kind == "key_secret" and own):
             found["worker_keys"][name] = key
     return found
 

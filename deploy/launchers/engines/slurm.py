@@ -183,7 +183,8 @@ def _cut_short(cluster: Cluster, config: str, partitions: str) -> Iterator[str]:
         told = dict(word.split("=", 1) for word in line.split() if "=" in word)
         name, grace = told.get("PartitionName", ""), told.get("GraceTime", "")
         used = name in chosen if chosen else told.get("Default") == "YES"
-        if not used or told.get("PreemptMode") == "OFF" or not grace.isdecimal():
+        spared = told.get("PreemptMode", "").startswith(("OFF", "SUSPEND"))
+        if not used or spared or not grace.isdecimal():
             continue
         seconds = int(grace) + int(kill_wait[1])
         if seconds < cluster.notice:

@@ -346,7 +346,7 @@ class RemoteActors:
                 self._collect(actor)
                 self._bundles.drop(actor.number)
                 if actor.lose():
-                    death = _NodeLost(f"node {node} is gone: {why}", own=False)
+                    death = _NodeLost(f"its place on {node} is gone: {why}", own=False)
                     self._reports.append((actor.member, death))
                 self._begin_term(actor, node)
 

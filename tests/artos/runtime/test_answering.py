@@ -209,13 +209,14 @@ def test_a_request_that_does_not_fit_is_none(asked: Any, why: str, stage: Stage)
 
 
 @pytest.mark.parametrize(
-    ("kind", "to", "fits"),
-    [("float32", "int64", False), ("float32", "bool", False), ("int64", "uint8", False),
-     ("float64", "float32", True), ("int64", "float32", True), ("bool", "int8", True),
-     ("int64", "int32", True)],
+    ("number", "kind", "to", "fits"),
+    [(0, "float32", "int64", False), (0, "float32", "bool", False), (300, "int64", "uint8", False),
+     (7, "int64", "uint8", True), (-1, "int64", "uint8", False), (1, "int64", "bool", True),
+     (2, "int64", "bool", False), (2**40, "int64", "int32", False), (0, "float64", "float32", True),
+     (0, "int64", "float32", True), (1, "bool", "int8", True), (7, "int64", "int32", True)],
 )  # fmt: skip
-def test_numbers_stay_what_they_are(kind: str, to: str, fits: bool) -> None:
-    assert bool(uncast(np.zeros(2, kind), np.dtype(to))) != fits
+def test_numbers_stay_what_they_are(number: int, kind: str, to: str, fits: bool) -> None:
+    assert bool(uncast(np.full(2, number, kind), np.dtype(to))) != fits
 
 
 def test_who_waits_in_vain_says_for_whom(stage: Stage) -> None:

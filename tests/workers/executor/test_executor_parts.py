@@ -18,7 +18,6 @@ from artos.protocol.invocations import Invoke
 from artos.protocol.steering import Call
 from artos.runs.plan import Beside, Plan
 from artos.runs.run_memory import cached_bytes
-from artos.specs.elastic import Elastic
 from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
 from artos.specs.members import Member, Members
 from artos.specs.reference import Reference
@@ -89,14 +88,6 @@ def plan(**changes: object) -> Plan:
         methods={"actors": ("sample",), "learner": ("update",)},
     )  # fmt: skip
     return msgspec.structs.replace(made, **changes)
-
-
-def test_room_for_images_on_a_tmpfs_is_part_of_what_a_node_must_have() -> None:
-    bare = cached_bytes(plan())
-    on_disk = cached_bytes(plan(elastic=Elastic(image_mb=300)))
-    there = cached_bytes(plan(elastic=Elastic(images="tmpfs", image_mb=300)))
-    assert on_disk == bare
-    assert there == (bare[0] + 300_000_000, bare[1])
 
 
 @pytest.mark.parametrize("here", ["/worker/cache/abc", ""])

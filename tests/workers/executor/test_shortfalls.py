@@ -23,7 +23,7 @@ def without_images(monkeypatch: pytest.MonkeyPatch) -> None:
         (Elastic(), []),
         (Elastic(park="checkpoint"), ["actors are frozen instead: criu is not installed (apt"]),
         (Elastic(start="clone"), ["actors are forked instead: criu is not installed (apt"]),
-        (Elastic(slots=3), ["slots=3: 2 actors take turns on the 2 CPUs here"]),
+        (Elastic(slots=3), ["slots=3: at most 2 actors run at once on 2 CPUs here"]),
     ],
 )
 def test_what_is_done_in_another_way_is_told(

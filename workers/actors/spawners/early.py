@@ -32,8 +32,8 @@ class Early:
         """A new process of that actor; None if another way to spawn it must be taken."""
         if not self._left:
             return None
-        self._left -= 1
         arguments = (self._place.text_for(member), str(self._place.plan_file))
         spec = ProcessSpec(ChildModule.MEMBER, arguments, apart=self._images)
         child = self._preloaded.forked(spec, self._place.log_of(member))
+        self._left -= 1  # if it could be tried
         return None if child is None else Spawned(member, child, "fork")

@@ -76,7 +76,7 @@ class Place(NamedTuple):
 
     @property
     def memory(self) -> Path:
-        """The file for memory of the first template that the actors made from it share."""
+        """The file for the memory that the first template shares with the actors made from it."""
         return Path(self.site.folder) / "template.memory"
 
     def new_memory(self) -> Path:
