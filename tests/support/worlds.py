@@ -120,12 +120,16 @@ class World:
         self.scheduler.leaves(name, "")
         self.turn()
 
-    def executor_ended(self, node: str, run: str, why: str = "killed") -> None:
+    def executor_ended(
+        self, node: str, run: str, why: str = "killed", *, drained: bool = False
+    ) -> None:
         assign = self.executors[node].pop(run)
         found = self.roster.get(node)
         assert found is not None
         ended = ExecutorEnded(run, assign.epoch, why)
         self.scheduler.executor_ended(found, ended, self.clock.now())
+        if drained:
+            self.drain(node)
         self.turn()
 
     def turn(self) -> None:

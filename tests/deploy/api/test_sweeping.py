@@ -203,6 +203,21 @@ def test_a_run_whose_files_cannot_be_copied_ends_no_other(tmp_path: Path) -> Non
     assert all("not copied, artos get s-lr-" in run.why for run in found.runs)
 
 
+def test_a_sweep_that_is_refused_leaves_the_folder_that_of_the_one_before(
+    begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept(tmp_path / "s")
+
+    def refuse(*_: Any, **__: Any) -> Result:
+        raise Refused(["lr must be above 0"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeping, "run_named", refuse)
+        with pytest.raises(Refused, match="lr must be"):
+            artos.sweep("ppo", grid={"lr": [-5]}, seeds=1, folder=tmp_path / "s", gamma=0.9)
+    assert len(swept(tmp_path / "s", weight=2.0).runs) == 6
+
+
 def test_at_once_is_refused_with_a_head(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "ppo", "--at-once", "2", "--head", "tcp://127.0.0.1:1"]) == 2
     assert "the cluster's queue decides" in capsys.readouterr().err

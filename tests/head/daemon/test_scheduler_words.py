@@ -163,6 +163,15 @@ def test_a_run_is_told_that_an_executor_is_gone_which_its_actors_were_leaving(wo
     assert why(world, "r1") == "its executor on w1 ended: killed"
 
 
+def test_an_executor_that_ends_as_its_node_is_drained_is_gone(world: World) -> None:
+    world.join("w1")
+    world.begin("r1")
+    world.join("w2", slots=4)
+    world.executor_ended("w1", "r1", drained=True)
+    assert set(world.told[-1][1].actors.values()) == {"w2"}
+    assert world.told[-1][1].gone == ("w1",)
+
+
 def test_a_run_is_told_that_an_executor_is_gone_after_which_no_other_is_opened(
     world: World,
 ) -> None:
