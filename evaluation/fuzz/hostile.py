@@ -27,8 +27,8 @@ FLOATS = (0.0, 0.5, 1.0, -1.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.
 WORDS = (
     "", "a", "w1", "run-1", "0" * 64, "..", "../x", "/etc/passwd", "a\0b", "a\nb", "\x1b[2J",
     "\u202e", "\x9b31m", "{}", "[/x]", "tcp://127.0.0.1:1", "ipc:///nowhere",
-    "observations", "float32", "running", "done", "learner", "actors", "actor-0", "w1/actor-0", "2-3",
-    "actors.wait/0.5",
+    "observations", "float32", "running", "done", "learner", "actors", "actor-0", "w1/actor-0",
+    "2-3", "actors.wait/0.5",
     "n" * 127, "n" * 5000, "é" * 300,
 )  # fmt: skip
 _STRANGE: tuple[Any, ...] = (
