@@ -79,6 +79,7 @@ def test_a_head_is_seen_to_go_and_to_come_back(
         for view in ("timeline", "lags", "wiring", "logs", "run"):
             look(tab, address, f"run/{first['name']}/{view}")
         look(tab, address, "cluster")
+        tab.wait(f"{TEXT}.includes('w1')", SECONDS)
         cluster.head.kill()
         tab.wait(FAULT, SECONDS)
         assert "head" in str(tab.value(FAULT)), tab.value(FAULT)
