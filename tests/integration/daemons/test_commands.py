@@ -194,7 +194,7 @@ def test_a_run_never_takes_the_name_of_another(schedule: Scheduler, tmp_path: Pa
     """Users call a run by its name: they would stop, read or resume another one."""
     run = admit(schedule, tmp_path, workload="ppo", run_dir="sweep1/lr3")
     run.end("done", "")
-    with pytest.raises(Refused, match=r"a run of ann in .*/sweep1/lr3 is called lr3, too"):
+    with pytest.raises(Refused, match=r"the name lr3 is taken by a run of ann in .*/sweep1/lr3:"):
         admit(schedule, tmp_path, workload="ppo", run_dir="sweep2/lr3")
     assert schedule.runs["lr3"] is run
     for name in ("lr3", "lr3/", "sweep1/lr3", "./sweep1/lr3", run.folder):
