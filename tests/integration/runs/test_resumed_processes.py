@@ -132,6 +132,10 @@ def test_other_settings_are_refused_before_anything_starts(
     start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
 ) -> None:
     before = stopped(start, home)
+    other = artos("run", "--resume", "run", "--seed", "9", "--inline", "--total-steps", "1000000")
+    assert other.status == 2
+    assert "--seed 9: the run has 1" in other.err
+    assert "--inline: the run has processes" in other.err
     refused = artos("run", "--resume", "run", "--set", "actors=1")
     assert refused.status == 2
     assert "what its members held does not fit other actors" in refused.err
