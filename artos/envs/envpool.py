@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import envpool
@@ -59,6 +60,14 @@ def pooling(name: str) -> Callable[..., Pool]:
     return opened
 
 
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without warnings of bounds whose dtype is not their space's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 class Pool(VectorEnv[Any, Any, Any]):
     """A pool that takes the seeds of its resets.
 
@@ -71,23 +80,20 @@ class Pool(VectorEnv[Any, Any, Any]):
     ) -> None:
         self._name, self._settings = name, {"num_threads": 1} | dict(settings or {})
         self.num_envs = num_envs
-        self._pool = self._made([seed + number for number in range(num_envs)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of bounds whose dtype is not the space's
-            self.single_observation_space = self._pool.observation_space
-            self.single_action_space = self._pool.action_space
+        self._seed, self._pool = seed, None  # it is made by the first reset, which has seeds
+        spec = envpool.make_spec(name, **self._settings)
+        with _quietly():
+            self.single_observation_space = spec.gymnasium_observation_space
+            self.single_action_space = spec.gymnasium_action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-        config = self._pool.config
-        if type(self._pool).__name__.startswith("Atari"):
+        if type(spec).__name__.startswith("Atari"):
             self.metadata[ATARI] = True
-            if config["gray_scale"] and config["stack_num"] > 1:
-                self.metadata |= {STACK: config["stack_num"], PADDING: "first"}
+            if spec.config.gray_scale and spec.config.stack_num > 1:
+                self.metadata |= {STACK: spec.config.stack_num, PADDING: "first"}
 
-    def _made(self, seeds: Sequence[int | None]) -> Any:
-        settings = self._settings | {"num_envs": self.num_envs, "seed": [*seeds]}
-        return envpool.make_gymnasium(self._name, **settings)
+    _pool: Any
 
     def reset(
         self,
@@ -96,10 +102,14 @@ class Pool(VectorEnv[Any, Any, Any]):
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Begin all episodes anew; with seeds, as a pool does that was made with them."""
-        if seed is not None:
-            each = range(seed, seed + self.num_envs) if isinstance(seed, int) else seed
-            self._pool.close()
-            self._pool = self._made(each)
+        if seed is not None or self._pool is None:
+            begin = self._seed if seed is None else seed
+            each = range(begin, begin + self.num_envs) if isinstance(begin, int) else begin
+            self.close_extras()
+            settings = self._settings | {"num_envs": self.num_envs, "seed": [*each]}
+            with _quietly():
+                self._pool = envpool.make_gymnasium(self._name, **settings)
+                _ = self._pool.observation_space  # which it makes once
         obs, info = self._pool.reset()
         return obs, info
 
@@ -112,4 +122,5 @@ class Pool(VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **given: Any) -> None:
         """End the pool's threads."""
-        self._pool.close()
+        if self._pool is not None:
+            self._pool.close()
