@@ -129,9 +129,10 @@ def builder(
 
 def _of_no_use(settings: msgspec.Struct) -> Iterator[str]:
     """Which settings are not as they are by default, and of use only beside others."""
+    usual = inspect.signature(type(settings)).parameters
     for name, each in declared(type(settings)).items():
         value = getattr(settings, name)
-        if not each.of or value == inspect.signature(type(settings)).parameters[name].default:
+        if not each.of or value == usual[name].default:
             continue
         other, _, wanted = each.of.removeprefix("not ").partition("=")
         given = getattr(settings, other)

@@ -150,8 +150,7 @@ def run_named(
         elif name == "deadline":
             words += ["--deadline", str(value)]
         else:
-            text = msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
-            words += ["--set", f"{name}={text}"]
+            words += ["--set", f"{name}={typed(value)}"]
     ours = (sys.executable, "-P", "-m", "deploy.cli")  # not a ``deploy`` of the user's folder
     command = [*ours, "run", named, "--json", "--run-dir", str(folder)]
     setpriv = shutil.which("setpriv")  # so that it saves and ends if this process is killed
@@ -172,6 +171,11 @@ def run_named(
                 if on_progress and status is not None and status != last:
                     on_progress(last := status)
         return _result(child.returncode, folder, _text(told), _text(said))
+
+
+def typed(value: Any) -> str:
+    """A setting's value as it is typed on the command line."""
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
 
 
 @contextmanager

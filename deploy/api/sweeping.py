@@ -25,11 +25,11 @@ from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
-from deploy.api.running import Result, RunFailed, run_named
+from deploy.api.running import Result, RunFailed, run_named, typed
 from head.records import summary_file
 from head.records.run_lock import is_live
 
-_TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
+FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 _ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
 """Settings that change no result of a run."""
 Say = Callable[[str], None]
@@ -155,12 +155,8 @@ def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
     files = [Path(workload.rpartition(":")[0])]
     files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
     codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
-    chosen = {name: _plain(value) for name, value in settings.items() if name not in _ASIDE}
+    chosen = {name: typed(value) for name, value in settings.items() if name not in _ASIDE}
     return {"workload": workload, **chosen, **codes}
-
-
-def _plain(value: Any) -> str:
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
 
 
 def _claim(folder: Path, same: Mapping[str, str]) -> bool:
