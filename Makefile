@@ -17,7 +17,7 @@ run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
 
 # Most tests wait for processes most of the time, so more than four at once gain little. In the
-# order of folders long files come early, and no process is left with them in the end.
+# order that tests/conftest.py gives them no process is left with a long file in the end.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: setup

@@ -39,7 +39,8 @@ class ShmTooSmall(BufferFault):
         super().__init__(
             f"{folder} has {available / 1e6:.1f} MB free, this run needs {needed / 1e6:.1f} MB: "
             f"use fewer actors, envs or steps, run `artos clean`, or enlarge it "
-            f"(mount -o remount,size={gigabytes}G {folder}; a container: --shm-size={gigabytes}g)"
+            f"(mount -o remount,size={gigabytes}G {folder}; a container: --shm-size={gigabytes}g; "
+            f"a pod: shm={-(-gigabytes * 5 // 4)}Gi)"
         )
 
 
@@ -281,6 +282,17 @@ class ReplicaLost(ArtosError):
         super().__init__(
             f"{who} did not take part in {what}: {why}; all replicas begin again from the newest "
             "version. If one is only slow, raise --deadline"
+        )
+
+
+class IndivisibleRows(ArtosError):
+    """So few rows that some of the replicas of a learner would have none."""
+
+    def __init__(self, rows: int, replicas: int) -> None:
+        self.rows, self.replicas = rows, replicas
+        super().__init__(
+            f"{rows} rows cannot be divided by {replicas} replicas: lower learners, or divide "
+            "larger batches"
         )
 
 

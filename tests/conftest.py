@@ -20,6 +20,13 @@ from artos.system.logging_setup import logging_to
 _FOLDER = pytest.StashKey[ShmFolder]()
 _STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
+_MINUTES = {
+    "test_algorithms", "test_cluster_life", "test_crossing", "test_damaged_records",
+    "test_exact_replay", "test_kubernetes", "test_ray", "test_shown_commands", "test_slurm",
+    "test_ssh", "test_suites_page", "test_tutorial",
+}  # fmt: skip
+"""The modules that take longest: begun late, one of them would run alone in the end."""
+
 # How long an example takes says something of the machine, nothing of the code.
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -53,6 +60,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     del os.environ["ARTOS_SHM"], os.environ["XDG_STATE_HOME"]
     config.stash[_STATE].cleanup()
     config.stash[_FOLDER].remove()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that take longest."""
+    items.sort(key=lambda item: item.path.stem not in _MINUTES)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -44,6 +44,16 @@ def test_private_functions_are_rarely_called_once() -> None:
     assert count / LINES * 1000 <= CALLED_ONCE, sorted(once.items(), key=lambda each: len(each[1]))
 
 
+def test_what_is_private_is_called() -> None:
+    """Also what overrides a method: one that its base has no more is defined and never called."""
+    words = Counter(word for source in SOURCES.values() for word in re.findall(r"\b\w+", source))
+    defined = Counter(node.name for tree in TREES.values() for node in functions(tree))
+    private = {
+        name: number for name, number in defined.items() if re.fullmatch("_[^_].*[^_]", name)
+    }
+    assert {name for name, number in private.items() if words[name] <= number} == set()
+
+
 def test_functions_are_as_long_as_their_thought() -> None:
     assert sum(len(functions(tree)) for tree in TREES.values()) / LINES * 1000 <= FUNCTIONS
 

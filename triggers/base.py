@@ -6,12 +6,13 @@ import dataclasses
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 from artos.protocol import invocations
 from triggers import events
 from triggers.events import Event, Firing
-from triggers.window import Limit, Window
+from triggers.window import Cadence, Demand, Limit, Window
 
 if TYPE_CHECKING:
     from artos.buffer.samplers.patterns import Draw
@@ -20,38 +21,13 @@ if TYPE_CHECKING:
 
 # Triggers of users import them from here.
 Arrived, Began, Committed, Ended = events.Arrived, events.Began, events.Committed, events.Ended
-EndedBefore = events.EndedBefore
 Joined, Learned, Left, Published = events.Joined, events.Learned, events.Left, events.Published
 Recheck, Requested, Resumed = events.Recheck, invocations.Requested, events.Resumed
-Rewound, Shortened, Tick = events.Rewound, events.Shortened, events.Tick
-Ungranted = events.Ungranted
+Rewound, SampledBefore = events.Rewound, events.SampledBefore
+Shortened, Tick, Ungranted = events.Shortened, events.Tick, events.Ungranted
 
-
-class Demand(NamedTuple):
-    """The rows of a firing: ``size`` in these ``keys`` of each of ``n`` actors (None: of all).
-
-    No row is more than ``max_lag`` versions old when it is used, if that is a number. With
-    ``episodes`` so many whole ones take the place of rows, whichever actors they are from.
-    """
-
-    keys: tuple[str, ...]
-    n: int | None
-    size: int
-    max_lag: int | None
-    episodes: int = 0
-
-
-class Cadence(NamedTuple):
-    """The versions of an object that satisfy a trigger: each ``every``-th.
-
-    Producers may be ``lead`` rounds ahead. Actors are chosen by chance if ``probability`` is a
-    number.
-    """
-
-    key: str
-    every: int
-    lead: int
-    probability: float | None
+_MOST_AT_ONCE = 1000
+"""Firings on one event that are overlooked; whatever fires more often does not stop at all."""
 
 
 class Trigger(ABC):
@@ -73,6 +49,8 @@ class Trigger(ABC):
     """Whether it counts the rounds that versions let actors sample, so that none must get lost."""
     sets: tuple[float, ...] = ()
     """The values that a setting takes on when it fires, one after the other."""
+    kept: tuple[str, ...] = ()
+    """Attributes with which it goes on in a resumed run, where rows begin anew: plain data."""
 
     @abstractmethod
     def check(self, event: Event, now: float) -> Firing | None:
@@ -81,6 +59,16 @@ class Trigger(ABC):
         Called on every change of the buffer and again with ``Recheck`` after each firing, so one
         call need not return more than one firing. Its cost must not grow with the number of actors.
         """
+
+    def overlook(self, event: Event, now: float) -> None:
+        """Look at an event, and fire neither on it nor later because of it.
+
+        So are looked at versions that a resumed run goes on from, where a firing is once and for
+        all. A trigger that is made of others has these overlook it.
+        """
+        for each in (event, *repeat(Recheck(), _MOST_AT_ONCE)):
+            if self.check(each, now) is None:
+                return
 
     def due(self) -> float | None:
         """When this trigger wants a ``Tick``, in seconds of the engine's clock; None if never."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from artos.specs.keys import EPISODES
 from triggers.base import Trigger
 from triggers.checks import counts
-from triggers.events import Arrived, EndedBefore, Event, Firing, Published, Resumed
+from triggers.events import Arrived, Event, Firing, Published, Resumed, SampledBefore
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -21,6 +21,7 @@ class CountTrigger(Trigger):
 
     A row is one step of all environments of an actor. Rows that are sampled again, as they were
     lost with their node, count once. With ``episodes=n`` it fires with every n episodes that ended.
+    A resumed run counts on from all that there were before.
     """
 
     rows: int | None = None
@@ -33,15 +34,16 @@ class CountTrigger(Trigger):
         """Only rows count, or episodes; those of an earlier part of the run were counted then."""
         match event:
             case Published(key="episodes_ended") if self.episodes is not None:
-                self._more += max(0, event.version - self._ended)
+                more = max(0, event.version - self._ended)
+                self._more = event.version % self.episodes if event.again else self._more + more
                 self._ended = event.version
             case Arrived() if self.rows is not None:
                 counted = self._counted.get(event.actor, 0)
                 there = max(counted, *event.written.values())
                 self._more += there - counted
                 self._counted[event.actor] = there
-            case EndedBefore() if self.episodes is not None:
-                self._ended, self._more = event.episodes, event.episodes % self.episodes
+            case SampledBefore() if self.rows is not None:
+                self._more = event.rows % self.rows
             case Resumed():
                 self._counted[event.actor] = event.rows
         if self._more < (many := self.rows or self.episodes or 1):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from artos.buffer.samplers.patterns import Claiming, Episodes
 from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
-from triggers.base import Demand, Trigger
+from triggers.base import Trigger
 from triggers.checks import WITHOUT_ROWS, counts, plural, short, unknown_data, unknown_object
 from triggers.events import Arrived, Event, Firing, Joined, Left, Published, Resumed, Rewound
 from triggers.membership import Membership
@@ -20,7 +20,7 @@ from triggers.pacing import is_of_some, paced
 from triggers.supply import Supply
 from triggers.targets import parsed
 from triggers.whole_episodes import WholeEpisodes
-from triggers.window import Window
+from triggers.window import Demand, Window
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan

@@ -75,10 +75,10 @@ class Resumed(msgspec.Struct, frozen=True):
     rows: int
 
 
-class EndedBefore(msgspec.Struct, frozen=True):
-    """So many episodes had ended before the run resumed."""
+class SampledBefore(msgspec.Struct, frozen=True):
+    """So many rows of all actors together had been sampled before the run resumed."""
 
-    episodes: int
+    rows: int
 
 
 class Published(msgspec.Struct, frozen=True):
@@ -91,6 +91,8 @@ class Published(msgspec.Struct, frozen=True):
     updates: int = 0  # that the run has made by then, if the object is the weights
     # The numbers of a small object; none if it is large, or if a newer version is there already.
     value: tuple[float, ...] = ()
+    # Triggers knew of it before the run resumed, which goes on from it.
+    again: bool = False
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -143,7 +145,7 @@ class Recheck(msgspec.Struct, frozen=True):
 
 
 Event = (
-    Committed | Began | Arrived | Ended | Rewound | Resumed | EndedBefore | Published | Joined
+    Committed | Began | Arrived | Ended | Rewound | Resumed | SampledBefore | Published | Joined
     | Left | Ungranted | Shortened | Learned | Tick | Recheck | Requested
 )  # fmt: skip
 

@@ -28,7 +28,8 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     limits = {"steps": plan.total_steps, "updates": plan.total_updates}
     budget = " or ".join(f"{most} {unit}" for unit, most in limits.items() if most)
     spec = plan.env_spec or {}
-    lines = [f"{plan.name}: {_span(plan)} actors x {plan.envs} environments of {plan.env}"]
+    of = f" of {plan.env}" if plan.env else ""
+    lines = [f"{plan.name}: {_span(plan)} actors x {plan.envs} environments{of}"]
     if names := spec.get("left_out", ()):
         lines.append(f"left out: {', '.join(names)}, as text is nothing a network reads")
     if (agents := spec.get("agents", 1)) > 1:
@@ -47,7 +48,7 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
     ]
     for other in plan.beside:
         weights, read = other.objects[0], ", read by actors"
-        slots = f"{weights.slots} slots of {weights.slot_bytes / 1e6:.2f} MB"
+        slots = f"{weights.slots} slots of {weights.slot_bytes / 1e6:.2f} MB{_past(weights)}"
         lines.append(f"{other.learner}: {slots}{read * (other.learner in plan.read_learners)}")
     if plan.settable:
         names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from triggers.base import Trigger
 from triggers.checks import counts
-from triggers.events import Event, Firing
+from triggers.events import Event, Firing, Published
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -16,21 +16,29 @@ if TYPE_CHECKING:
 
 @dataclass
 class First(Trigger):
-    """Fires with the first ``times`` firings of ``condition``.
-
-    A resumed run counts from 0: what fired is not in the checkpoint, unless it has all of the run.
-    """
+    """Fires with the first ``times`` firings of ``condition``, those before a resume included."""
 
     condition: Trigger
     times: int = 1
     _fired: int = field(init=False, repr=False, compare=False, default=0)
+    kept = ("_fired",)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """As its condition, for as long as it has firings left."""
-        if self._fired >= self.times or (firing := self.condition.check(event, now)) is None:
+        if self._fired and isinstance(event, Published) and event.again:  # it was counted then
+            if any(part.by_rounds for part in self.condition.parts()):
+                return self.condition.check(event, now)  # but its round was lost with the run
+            self.overlook(event, now)
             return None
-        self._fired += 1
+        if self._fired >= self.times:
+            return None
+        firing = self.condition.check(event, now)
+        self._fired += firing is not None
         return firing
+
+    def overlook(self, event: Event, now: float) -> None:
+        """What its condition fires on it does not count."""
+        self.condition.overlook(event, now)
 
     def due(self) -> float | None:
         """When its condition is, for as long as it has firings left."""

@@ -114,6 +114,11 @@ class Journal:
         line |= {"incarnation": ready.incarnation} if ready.incarnation else {}
         self.write(line | ({"anew": True} if seconds is None else {"seconds": round(seconds, 6)}))
 
+    def died(self, now: float, member: str, step: int, why: str, **facts: Any) -> None:
+        """Record that a member's process is gone: when that was seen, and how far it was."""
+        line = {"t": round(now - self._began, 6), "died": member, "step": step, "why": why}
+        self.write(line | facts)
+
     def blocked(self, now: float, seconds: float) -> None:
         """Record that the run's loop stood still until now, as its records were being written."""
         self.write({"t": round(now - self._began, 6), "blocked": round(seconds, 6)})

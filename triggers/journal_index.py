@@ -37,6 +37,8 @@ _BEGAN, _SEARCHED = b'"began":', 4 << 20
 """What a line has where a run goes on; bytes of the journal's own file that are searched for it."""
 _HEADER, _STORED = 7, 1 << 31
 """Bytes of a frame before its first block; the bit of a block's size that says: not packed."""
+_LATEST = 1e9
+"""Seconds up to which a time can be meant; a line with a later one is damaged."""
 _MOST_PARTS = 4_096
 """Parts whose times are remembered, as nothing is ever written to a part."""
 
@@ -224,7 +226,7 @@ def _understood(decode: Any, text: bytes) -> dict[str, Any] | None:
 
 def _time_of(line: dict[str, Any] | None) -> float | None:
     t = line.get("t") if line else None
-    return float(t) if isinstance(t, int | float) and t >= 0 else None
+    return float(t) if isinstance(t, int | float) and 0 <= t <= _LATEST else None
 
 
 class _Bytes(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from triggers.base import Demand, Trigger
+from triggers.base import Trigger
 from triggers.targets import parsed
-from triggers.window import Window
+from triggers.window import Demand, Window
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan

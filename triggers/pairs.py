@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from triggers.base import Demand, Trigger
+from triggers.base import Trigger
 from triggers.events import Event, Firing
+from triggers.window import Demand
 
 
 @dataclass
@@ -25,6 +27,11 @@ class _Pair(Trigger):
         """The earlier of both."""
         times = [due for each in (self.left, self.right) if (due := each.due()) is not None]
         return min(times, default=None)
+
+    def overlook(self, event: Event, now: float) -> None:
+        """Have both look at it; neither waits for the other because of it."""
+        for each in (self.left, self.right):
+            each.overlook(event, now)
 
     @property
     def name(self) -> str:
@@ -89,6 +96,18 @@ class And(_Pair):
             ]
         return both
 
+    def snapshot(self) -> list[int | None]:
+        """The version of each side's firing that waits for the other, if it only says when."""
+        versions = [
+            held.version if held and held.actors is None and _says_when(side) else None
+            for held, side in zip(self._held, (self.left, self.right), strict=True)
+        ]
+        return versions if any(each is not None for each in versions) else []
+
+    def go_on(self, versions: Sequence[int | None]) -> None:
+        """Have these wait; rows and rounds of actors begin anew."""
+        self._held = [None if each is None else Firing(version=each) for each in versions]
+
     @property
     def always_claims(self) -> bool:
         """Whether either side claims rows."""
@@ -132,6 +151,11 @@ def plus(firing: Firing, later: Firing) -> Firing:
     if firing.actors is not None and later.actors is not None:
         either = tuple(dict.fromkeys(firing.actors + later.actors))
     return _merged(firing, later, either)
+
+
+def _says_when(trigger: Trigger) -> bool:
+    """Whether its firings bring neither rows nor rounds."""
+    return not any(p.demand or p.draw or p.limit or p.by_rounds for p in trigger.parts())
 
 
 def _of_rounds(firing: Firing, rounds: int) -> Firing:

@@ -22,6 +22,7 @@ class PrewarmTrigger(TimeTrigger):
     restored, each time again; until then ``t`` is infinite.
     """
 
+    kept = ()  # type: ignore[assignment]  # an update begins its period
     t: float = field(init=False, repr=False, compare=False, default=math.inf)
 
     def began(self, now: float, t: float) -> None:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from artos.protocol.invocations import Claim
 from artos.specs.keys import MODEL_PARAM
-from triggers.base import Cadence, Trigger
+from triggers.base import Trigger
 from triggers.checks import counts, is_within, short, unknown_data, unpublished
 from triggers.events import Began, Committed, Event, Firing, Joined, Left, Published, Resumed
 from triggers.pacing import in_step, lead
 from triggers.supply import Supply
 from triggers.targets import parsed
+from triggers.window import Cadence
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -28,7 +29,8 @@ class ObjectKeyTrigger(Trigger):
 
     The key is ``model_param``, the weights, or any object that the learner publishes; with several
     learners ``ROLE/OBJECT``, where the first one's may be named without its role.
-    Fires on the first version it sees and on every ``every``-th after it. With ``probability``
+    Fires on the first version it sees and on every ``every``-th after it, and once more on the
+    version from which a resumed run goes on. With ``probability``
     each actor is chosen independently with that probability, from the trigger's own random stream
     seeded by ``seed``. ``lead`` lets producers be that many rounds ahead of the versions: the
     first firing grants ``1 + lead`` rounds and every later one grants one. If each version consumes
@@ -46,6 +48,7 @@ class ObjectKeyTrigger(Trigger):
     _lead: int = field(init=False, repr=False, compare=False, default=0)
     _ahead: int = field(init=False, repr=False, compare=False, default=0)
     _paced: bool = field(init=False, repr=False, compare=False, default=False)
+    _samples: bool = field(init=False, repr=False, compare=False, default=False)
     by_rounds: bool = field(init=False, repr=False, compare=False, default=False)
     _in_step: bool = field(init=False, repr=False, compare=False, default=False)
     _random: random.Random = field(
@@ -55,6 +58,11 @@ class ObjectKeyTrigger(Trigger):
     def __post_init__(self) -> None:
         self._random.seed(self.seed)
         self._lead = self.lead
+
+    @property
+    def kept(self) -> tuple[str, ...]:  # type: ignore[override]  # known once it is complete
+        """From which version it counts; rounds of actors are counted anew."""
+        return () if self._samples else ("_first",)
 
     def words(self) -> str:
         """Which versions, of which actors."""
@@ -74,7 +82,8 @@ class ObjectKeyTrigger(Trigger):
     def complete(self, target: str, plan: Plan, table: Mapping[str, Trigger]) -> None:
         """Where the weights fire sampling, actors may be as far ahead as lags allow."""
         self.key, weights = plan.object_name(self.key), {*map(plan.weights_of, plan.learners)}
-        if parsed(target).samples and self.key in weights:
+        self._samples = parsed(target).samples
+        if self._samples and self.key in weights:
             self._lead = max(self.lead, lead(table))
             self._paced, self.by_rounds = True, self.probability is None
             self._in_step = self.every == 1 and in_step(plan, table)
@@ -99,7 +108,7 @@ class ObjectKeyTrigger(Trigger):
             case Published(key=self.key):
                 # A resumed run begins with any version number, and must begin with a firing.
                 self._first = event.version if self._first is None else self._first
-                if (event.version - self._first) % self.every:
+                if (event.version - self._first) % self.every and not event.again:
                     return None
                 rounds = 1 + self._lead - self._ahead
                 if rounds <= 0 and self._in_step:
@@ -124,11 +133,15 @@ class TimeTrigger(Trigger):
     """``TimeTrigger(t)`` of paper §4.2: ``t`` seconds since its last invocation.
 
     For temporal training and off-policy synchronisation. The first period begins with the first
-    event. Periods that were missed while the node was busy are not made up for.
+    event, in a resumed run as long before as the run had waited. Periods that were missed while the
+    node was busy are not made up for.
     """
 
+    kept = ("_waited",)
     t: float
     _last: float | None = field(init=False, repr=False, compare=False, default=None)
+    _waited: float = field(init=False, repr=False, compare=False, default=0.0)
+    """Seconds of the present period at the last event."""
     _version: int = field(init=False, repr=False, compare=False, default=-1)
 
     def words(self) -> str:
@@ -145,11 +158,11 @@ class TimeTrigger(Trigger):
         if isinstance(event, Published) and event.key == MODEL_PARAM:
             self._version = event.version
         if self._last is None:
+            self._last = now - self._waited
+        if fires := now >= self._last + self.t:
             self._last = now
-        if now < self._last + self.t:
-            return None
-        self._last = now
-        return Firing(version=self._version)
+        self._waited = now - self._last
+        return Firing(version=self._version) if fires else None
 
     def due(self) -> float | None:
         """The end of the present period."""

@@ -144,7 +144,7 @@ def prepare(
         )
         plan = msgspec.structs.replace(plan, beside=tuple(beside))
     if not apart:  # replicas learn what one learner does, and here they would take turns
-        plan = msgspec.structs.replace(plan, replicas=1)
+        plan = plan.undivided()
     try:
         plan = msgspec.structs.replace(plan, elastic=plan.elastic.changed(elastic))
     except Refused as refused:

@@ -13,6 +13,7 @@ from artos.runs.plan import Plan
 from artos.specs.configuration import MAX_LAG, Changeable, Configuration, faults
 from artos.specs.members import ENV, SET
 from triggers.base import Trigger
+from triggers.events import Event, Firing, Published
 from triggers.pacing import (
     bounded,
     hands_over_episodes,
@@ -26,7 +27,6 @@ from triggers.pacing import (
 from triggers.targets import parsed
 
 if TYPE_CHECKING:
-    from triggers.events import Event, Firing
     from triggers.table import Table
 
 
@@ -47,7 +47,10 @@ class SetTrigger(Trigger):
         self.sets = tuple(self.set) if isinstance(self.set, tuple | list) else (self.set,)
 
     def check(self, event: Event, now: float) -> Firing | None:
-        """As its condition."""
+        """As its condition, but for versions that the run goes on from: nothing was learned."""
+        if isinstance(event, Published) and event.again:
+            self.when.overlook(event, now)
+            return None
         return self.when.check(event, now)
 
     def due(self) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from artos.specs.keys import EPISODES
 from triggers.base import Trigger
 from triggers.checks import unpublished
-from triggers.events import EndedBefore, Event, Firing, Published
+from triggers.events import Event, Firing, Published
 
 if TYPE_CHECKING:
     from artos.runs.plan import Plan
@@ -28,16 +28,17 @@ class ValueTrigger(Trigger):
     above: float | None = None
     below: float | None = None
     _side: int = field(init=False, repr=False, compare=False, default=0)  # 1 above, -1 below
+    kept = ("_side",)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Only a version of its key whose value is known satisfies it."""
         match event:
             case Published(key=self.key, value=(value,)):
                 was, self._side = self._side, self._side_of(value)
-                if self._side not in (0, was):
+                # Episodes that ended in an earlier part of the run came there then.
+                before = event.again and self.key == EPISODES
+                if self._side not in (0, was) and not before:
                     return Firing(version=event.version)
-            case EndedBefore() if self.key == EPISODES:  # it came there in an earlier part
-                self._side = self._side_of(event.episodes)
         return None
 
     def _side_of(self, value: float) -> int:

@@ -1,12 +1,39 @@
-"""Which rounds may be sampled at once, so that each can be used in time. Pure arithmetic."""
+"""What triggers ask for, and so which rounds may be sampled at once, to be used in time. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 _ANY_TIME = 1 << 62  # more than any version
+
+
+class Demand(NamedTuple):
+    """The rows of a firing: ``size`` in these ``keys`` of each of ``n`` actors (None: of all).
+
+    No row is more than ``max_lag`` versions old when it is used, if that is a number. With
+    ``episodes`` so many whole ones take the place of rows, whichever actors they are from.
+    """
+
+    keys: tuple[str, ...]
+    n: int | None
+    size: int
+    max_lag: int | None
+    episodes: int = 0
+
+
+class Cadence(NamedTuple):
+    """The versions of an object that satisfy a trigger: each ``every``-th.
+
+    Producers may be ``lead`` rounds ahead. Actors are chosen by chance if ``probability`` is a
+    number.
+    """
+
+    key: str
+    every: int
+    lead: int
+    probability: float | None
 
 
 class Limit(Protocol):

@@ -108,12 +108,12 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
     The evaluator does not live there, nor are data sets read there. Of learners beside the first
     there are the weights of those that actors read, or their servers answer by.
     """
+    plan = plan.undivided()
     return msgspec.structs.replace(
         plan,
         triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
         data=(),
-        replicas=1,
         servers_apart=False,
         consumers=stage_consumers(plan, table),
         objects=_public(plan.objects),

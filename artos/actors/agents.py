@@ -80,11 +80,15 @@ class AgentsActor(Actor):
         self.policies = tuple(dict.fromkeys(names))
         """The policies that are learned, by the names of their learners."""
         self.reads = (*(f"{name}/{MODEL_PARAM}" for name in self.policies[1:]), *reads)
+        past = [each.policy for each in agents.values() if isinstance(each, Past)]
+        self.past_of = tuple(name for name in self.policies[1:] if name in past)
         self._spec: EnvSpec | None = None
         self._made: dict[Player, Seat] | None = None
         self._ahead: Games | None = None
         self.rows_ended: tuple[int, ...] = ()
         """In which row of the games each of the episodes last told was."""
+        self._resumed: dict[str, int] = {}
+        """The past versions of a snapshot, which the next ``bind`` is to go on with, by policy."""
 
     # -- registration --------------------------------------------------------------------------
 
@@ -222,11 +226,15 @@ class AgentsActor(Actor):
         self._versions = context.block.arrays[VERSION_KEY]
 
     def bind(self, params: NDArray[np.float32], version: int) -> None:
-        """Have all policies act with these versions, and choose the past one that is played."""
+        """Have all policies act with these versions, and choose the past ones that are played."""
         self.version, bound = version, self.bound
+        resumed, self._resumed = self._resumed, {}
         for who, seat in self._seats.items():
             if isinstance(who, Past):
-                seat.bound = self.opponent()
+                first = who.policy == self.policies[0]
+                pasts = bound.versions_of("" if first else who.policy)
+                met = (past for past in pasts if past.version == resumed.get(who.policy))
+                seat.bound = next(met, None) or self.opponent(who.policy, pasts)
                 assert seat.bound.params is not None  # in a run they are there
                 seat.bind(seat.bound.params, seat.bound.version)
             elif who == self.policies[0]:
@@ -236,12 +244,12 @@ class AgentsActor(Actor):
                 seat.bound = bound
                 seat.bind(bound.objects[f"{who}/{MODEL_PARAM}"], bound.versions[who])
 
-    def opponent(self) -> Bound:
-        """The version that plays as ``Past`` in a round: any past one, or this one while none is.
+    def opponent(self, policy: str, pasts: Sequence[Bound]) -> Bound:
+        """The version that plays as ``Past(policy)`` in a round: any of the ``pasts``.
 
-        Called with each ``bind``; override it for a league of your own.
+        They are from the newest on; while there is none, the version that is learned is the only
+        one. Called with each ``bind``; override it for a league of your own.
         """
-        pasts = self.bound.pasts or (self.bound,)
         return pasts[int(self._random.integers(len(pasts)))]
 
     @property
@@ -290,11 +298,13 @@ class AgentsActor(Actor):
         """What the policies hold, the games that they share, and what a subclass has ``kept``."""
         own = {name: taken(getattr(self, name)) for name in self.kept}
         seats = [taken(seat) for seat in self._seats.values()]
-        return {"seats": seats, "random": self._random, "own": own}
+        met = {who.policy: self._seats[who].bound.version for who in self.cast.pasts}
+        return {"seats": seats, "random": self._random, "own": own, "met": met}
 
     def go_on(self, found: dict[str, Any]) -> None:
         """Go on from a ``snapshot``."""
         self._random = found["random"]
+        self._resumed = found.get("met", {})
         for name, held in found["own"].items():
             setattr(self, name, held)
         for seat, held in zip(self._seats.values(), found["seats"], strict=True):

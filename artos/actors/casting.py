@@ -49,6 +49,11 @@ class Casting:
         every = dict.fromkeys(self.patterns.values())
         return tuple(sorted(every, key=lambda who: isinstance(who, Past)))
 
+    @property
+    def pasts(self) -> tuple[Past, ...]:
+        """The past versions among them."""
+        return tuple(who for who in self.players if isinstance(who, Past))
+
     def places(self, who: Player, games: int) -> NDArray[np.int64]:
         """Which rows of so many games it has, game by game: each has a row for each agent."""
         by, rows = [self.player(name) for name in self.names], list[int]()
@@ -76,11 +81,11 @@ class Casting:
                 yield f"agents has {pattern!r}, which is no agent of the game: these are {names}"
             elif not self.played_by(who):
                 yield f"{who!r} plays no agent: put {pattern!r} before patterns that fit them all"
-        for who in self.players:
-            if isinstance(who, Past) and who.policy != policies[0]:
+        for who in self.pasts:
+            if who.policy not in policies:
                 yield (
-                    f"{who} is no past of the first policy, {policies[0]}, whose versions alone "
-                    "are kept: name that one"
+                    f"{who} is no past of a policy that plays: name one of {', '.join(policies)}, "
+                    f"or have {who.policy!r} play an agent, too"
                 )
-            elif isinstance(who, Past) and not history:
+            elif not history:
                 yield f"{who} plays, and no past version is kept: set history, e.g. 8"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from artos.actors.recurrent_state import RecurrentState
 from artos.envs.stepper import Parts, Stepper
 from artos.errors import NotBranched
 from artos.policies.acting import ActInfo, BoundPolicy
+from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Played
 from artos.system.random_streams import own_streams, renew, seed_of, streams_of
 from artos.system.snapshot import (
@@ -75,21 +77,29 @@ class Continuing(Actor):
             renew(streams_of(single.envs[env]), seed)
 
     def continued(
-        self, times: int, steps: int = 0, env: int = 0, first: Sequence[Any] = ()
+        self, times: int, steps: int = 0, env: int = 0, first: Sequence[Any] = (), past: int = 0
     ) -> list[Played]:
         """Continue the present episode of ``env`` ``times`` times, here, and put everything back.
 
         A policy may call it, as ``info.branch``, while it decides what to do. Each continuation
         acts by the policy, with random streams of its own, until the episode ends or for so many
-        ``steps`` (0: no limit), but begins with the action ``first[k]`` if there are such. What the
-        actor does afterwards is what it would have done without.
+        ``steps`` (0: no limit), but begins with the action ``first[k]`` if there are such. With
+        ``past`` it acts with the weights of ``bound.past(past)``. What the actor does afterwards is
+        what it would have done without.
 
         Raises:
             NotBranched: the environments, or the policy, cannot be cloned, or not now.
+            ValueError: no such version is ever kept.
         """
         if first and len(first) != times:
             raise NotBranched(_FIRST.format(len(first), times))
-        info, stepper = self._info, self._stepper
+        info, stepper, acts = self._info, self._stepper, self.bound
+        if past:
+            then = acts.past(past)
+            objects, pasts = {**acts.objects, **then.objects}, acts.pasts[past:]
+            acts = replace(
+                acts, version=then.version, params=then.params, objects=objects, pasts=pasts
+            )
         shown = [(part, part.copy()) for part in self._observations.values()]
         states = [self.state_of(each) for each in range(self.envs)]
         try:
@@ -106,8 +116,12 @@ class Continuing(Actor):
             renew(streams_of((self._policy, stepper)), seed)
             begins = first[number] if first else None
             try:
+                if past:
+                    self._act_as(acts)
                 found.append(self.play_on(env, steps, first=begins))
             finally:
+                if past:
+                    self._act_as(self.bound)
                 self._observations = observations
                 for part, was in shown:
                     part[...] = was
@@ -120,6 +134,11 @@ class Continuing(Actor):
         stepper.exchange_ended(ended)
         info.branch, info.greedy = self.continued, greedy
         return found
+
+    def _act_as(self, bound: Bound) -> None:
+        assert bound.params is not None  # in a run they are there
+        self._policy.bind(bound.params)
+        self._info.bound = bound
 
     def play_on(
         self, env: int, steps: int = 0, *, greedy: bool = False, first: Any = None

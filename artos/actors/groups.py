@@ -42,6 +42,11 @@ class GroupActor(RolloutActor):
         super().__init__(env, policy, groups * group)
         self.group, self.weights = group, weights
 
+    @property
+    def acts_as_bound(self) -> bool:  # type: ignore[override]  # follows from the way
+        """Not where versions come as files, or a server acts."""
+        return self.weights.kind == "block"
+
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``."""
         super().setup(context)

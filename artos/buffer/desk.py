@@ -55,9 +55,14 @@ class Desk:
         self._block, self._bell, self._patience = block, bell, patience
         self._place = actor * block.spec.server.seats + seat
         self._who = f"{block.spec.server.name} to answer a request of actor {actor}"
-        self._number, self._after = -1, first_number(incarnation) - 1
+        self._number = -1
+        self.begin(incarnation)
         self.version = -1
         """The version of the weights by which the last answer was made; -1 if by none."""
+
+    def begin(self, incarnation: int) -> None:
+        """Number requests as this incarnation does: the actor goes on as the process it was."""
+        self._after = first_number(incarnation) - 1
 
     def ask(self, asked: Mapping[str, NDArray[Any]]) -> None:
         """Send a request: arrays (rows, *shape) by name, which may be reused when this returns."""

@@ -24,9 +24,15 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def free_bytes(folder: Path) -> int:
-    """Bytes that can still be allocated in the filesystem of ``folder``."""
+    """Bytes that may still be allocated in the filesystem of ``folder``."""
+    from artos.system.shm import allowed_bytes  # noqa: PLC0415  # one process needs none of it
+
     stat = os.statvfs(folder)
-    return stat.f_bavail * stat.f_frsize
+    free = stat.f_bavail * stat.f_frsize
+    if (allowed := allowed_bytes(folder)) is None:
+        return free
+    taken = (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+    return max(0, min(free, allowed - taken))
 
 
 class Segment:

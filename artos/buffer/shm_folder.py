@@ -22,6 +22,8 @@ from artos.system.shm import shm_root
 PREFIX = "artos."
 IMAGES = "images"
 """In a run's folder, the name of its actors' images, or of a link to them."""
+IMAGE_ROOM = f"{IMAGES}.room"
+"""Beside images in shared memory, the file with the bytes that are kept free for them."""
 MOVING = f"{IMAGES}-moving"
 """In a run's own folder, the name of the folder of images that are between two nodes."""
 KEPT_FOR = "run"

@@ -19,10 +19,12 @@ from artos.learners.settings import ActorCriticSettings, out_of_range, settings_
 from artos.learners.torch_learner import TorchLearner
 from artos.losses.rounds import Floats
 from artos.policies.acting import VALUES
+from artos.policies.analytic import Analytic
 from artos.policies.encoders import normalizers
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.keys import is_observation
+from artos.system.overriding import has_own
 
 _BOUND = 10.0
 _HEADS = (
@@ -73,6 +75,16 @@ class ActorCriticLearner(TorchLearner):
         if self.settings.scales_rewards:
             scale = RewardScale(context.plan.actors, context.plan.envs, self.settings.gamma)
             self._reward_scale = self.own("reward_scale", scale)
+
+    def _without_autograd(self, known: type, *methods: str) -> Analytic | None:
+        """What differentiates the network in the algorithm ``known``, if that can be done.
+
+        In a subclass that has another one of these ``methods`` it cannot.
+        """
+        changed = has_own(type(self), known, "_evaluated", *methods)
+        if changed or self._state or self.settings.bfloat16 or self.compile == "on":
+            return None
+        return Analytic.of(self.module)
 
     def faults(self, plan: Plan) -> list[str]:
         """Also values of several heads, which have returns that this learner does not know."""
@@ -211,7 +223,7 @@ class ActorCriticLearner(TorchLearner):
         if self._state:
             part = self.replicas.columns(index, columns(batch.shape, index))
         else:
-            part = index[self.replicas.rank :: self.replicas.count]
+            part = self.replicas.part(index)
         mine, every = (
             len(at) if valid is None else int(valid[self.tensor(at)].sum()) for at in (part, index)
         )

@@ -150,6 +150,11 @@ class Network:
         """Forget the gradients that were added since the last step."""
         self._adding = False
 
+    def step_written(self) -> None:
+        """Step with what was written into ``grad`` of the parameters, found without autograd."""
+        self._adding = True
+        self.apply()
+
     def apply(self) -> None:
         """Clip the sum of the added gradients by its global norm, and step with it.
 

@@ -54,12 +54,17 @@ class QLearner(OffPolicyLearner):
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step on the loss, whose parts become the rows' priorities."""
-        loss, errors, q = self.judged(batch)
-        self.step(loss)
+        loss, errors, q = self._stepped_on(batch)
         if self.network.steps % self.settings.target_every == 0:
             self.target.follow(self.network, self.settings.tau)
         batch.prioritise(errors.cpu().numpy())
         return {"loss": loss.detach(), "q": q}
+
+    def _stepped_on(self, batch: DrawnBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """What a batch was ``judged`` as before the step."""
+        loss, errors, q = self.judged(batch)
+        self.step(loss)
+        return loss, errors, q
 
     def judged(self, batch: DrawnBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The loss of a batch, and without gradients its priorities (n,) and the mean value."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
+from artos.errors import IndivisibleRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,9 +40,14 @@ class Replicas:
         """This one's part of indices (n,), or of a drawn batch: every ``count``-th row.
 
         Losses from now on are means over it: they count by its ``share`` of all rows.
+
+        Raises:
+            IndivisibleRows: there are fewer rows than replicas, and the mean of none is no number.
         """
         if self.alone:
             return rows
+        if (there := len(rows.index if isinstance(rows, DrawnBatch) else rows)) < self.count:
+            raise IndivisibleRows(there, self.count)
         if isinstance(rows, DrawnBatch):
             mine = rows.part(self.rank, self.count, self.assemble)
             self.share = len(mine.index) / len(rows.index)

@@ -252,6 +252,16 @@ class ActorSettings(msgspec.Struct, frozen=True):
     total_steps: TotalSteps = 500_000
 
 
+class AskingSettings(ActorSettings, kw_only=True, frozen=True):
+    """Of algorithms whose policy one server may evaluate for all actors."""
+
+    inference: Inference = "actor"
+    splits: Splits = 1
+    answer_batch: AnswerBatch = 1
+    answer_wait: AnswerWait = 0.0
+    answer_device: AnswerDevice = "cpu"
+
+
 class WaySettings(ActorSettings, kw_only=True, frozen=True):
     """Of algorithms whose weights may go to actors in more than one way."""
 
@@ -269,18 +279,13 @@ class WaySettings(ActorSettings, kw_only=True, frozen=True):
         return Way(self.weights, folder, server, self.served_model)
 
 
-class ActorCriticSettings(ActorSettings, kw_only=True, frozen=True):
+class ActorCriticSettings(AskingSettings, kw_only=True, frozen=True):
     """Of algorithms that learn a policy and its value."""
 
     envs: Envs = 4
     clip_rewards: ClipRewards = None
     terminal_lives: TerminalLives = False
     agents: Agents = "shared"
-    inference: Inference = "actor"
-    splits: Splits = 1
-    answer_batch: AnswerBatch = 1
-    answer_wait: AnswerWait = 0.0
-    answer_device: AnswerDevice = "cpu"
     hidden: Hidden = (64, 64)
     recurrent: Annotated[bool, table("give the policy a memory of its episode (a GRU)")] = False
     memory: Annotated[int, table("units of that memory", of="recurrent")] = 64
@@ -333,7 +338,7 @@ class ClippedSettings(ActorCriticSettings, kw_only=True, frozen=True):
     ] = None
 
 
-class ReplayStart(ActorSettings, frozen=True):
+class ReplayStart(AskingSettings, frozen=True):
     """By position, of algorithms that learn from replay."""
 
     actors: Actors = 1

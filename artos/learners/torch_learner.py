@@ -71,7 +71,7 @@ def few_for_replicas(plan: Plan, minibatches: int, actors: Iterable[int]) -> lis
         return []
     what = f"{'whole sequence' if plan.state_keys else 'row'}{'s' if fewest > 1 else ''}"
     return [
-        f"a minibatch has {fewest} {what}, which learners={plan.replicas} cannot divide: lower "
+        f"a minibatch has {fewest} {what}, which {plan.replicas_setting} cannot divide: lower "
         "learners or minibatches, or raise envs or actors"
     ]
 

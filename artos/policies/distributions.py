@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -52,6 +52,16 @@ class Head(nn.Module):
         return {}
 
 
+class Rated(NamedTuple):
+    """Actions that a head has evaluated without autograd."""
+
+    log_probs: Tensor
+    entropy: Tensor
+    gradients: Callable[[Tensor, Tensor], tuple[Tensor, ...]]
+    """Of the last layer, and of the head's parameters, by those of log-probabilities and
+    entropies, (B,) each."""
+
+
 class Categorical(Head):
     """One choice out of ``width``; actions are int64 (B,)."""
 
@@ -74,8 +84,25 @@ class Categorical(Head):
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log probabilities (B,) of given actions and the entropy (B,)."""
+        logs, entropy, _ = self.rated(out, actions)
+        return logs, entropy
+
+    def rated(self, out: Tensor, actions: Tensor) -> Rated:
+        """As ``evaluate``.
+
+        By the logits log p(a) has the gradient 1[a] - p, and the entropy H has -p (log p + H).
+        """
         logs = torch.log_softmax(out.float(), -1)
-        return _pick(logs, actions), -(logs.exp() * logs).sum(-1)
+        probabilities, chosen = logs.exp(), actions.long().unsqueeze(-1)
+        weighted = probabilities * logs
+        entropy = -weighted.sum(-1)
+
+        def gradients(by_log_probs: Tensor, by_entropy: Tensor) -> tuple[Tensor]:
+            both = (by_log_probs + by_entropy * entropy).unsqueeze(-1)
+            found = -(probabilities * both + weighted * by_entropy.unsqueeze(-1))
+            return (found.scatter_add_(-1, chosen, by_log_probs.unsqueeze(-1)),)
+
+        return Rated(logs.gather(-1, chosen).squeeze(-1), entropy, gradients)
 
 
 class MultiCategorical(Head):
@@ -154,12 +181,28 @@ class DiagGaussian(Head):
 
     def evaluate(self, out: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log probabilities (B,) of given actions and the entropy (B,)."""
+        logs, entropy, _ = self.rated(out, actions)
+        return logs, entropy
+
+    def rated(self, out: Tensor, actions: Tensor) -> Rated:
+        """As ``evaluate``, of noise z and deviations s.
+
+        log p has the gradient z/s by the mean and z² - 1 by log s, of which H has 1.
+        """
         columns = actions.reshape(len(out), -1)
         unit = columns if self.units is None else self.units.unit(columns)
-        noise = (unit - out.float()) * (-self.log_std).exp()
-        logs = -0.5 * self._summed(noise.square()) - self._scale(self.log_std)
+        narrow = (-self.log_std).exp()
+        noise = (unit - out.float()) * narrow
+        squares = noise.square()
+        logs = -0.5 * self._summed(squares) - self._scale(self.log_std)
         entropy = self._scale(self.log_std) + 0.5 * self._free
-        return logs, entropy.expand(len(out))
+
+        def gradients(by_log_probs: Tensor, by_entropy: Tensor) -> tuple[Tensor, Tensor]:
+            by_mean = self._freed(noise * narrow) * by_log_probs.unsqueeze(-1)
+            by_scale = by_log_probs @ squares + (by_entropy - by_log_probs).sum()
+            return by_mean, self._freed(by_scale)
+
+        return Rated(logs, entropy.expand(len(out)), gradients)
 
     def given(self, rows: int) -> dict[str, Tensor]:
         """The deviation."""
@@ -179,7 +222,10 @@ class DiagGaussian(Head):
 
     def _summed(self, columns: Tensor) -> Tensor:
         """The sum over all dimensions that are free."""
-        return (columns if self.units is None else self.units.freed(columns)).sum(-1)
+        return self._freed(columns).sum(-1)
+
+    def _freed(self, columns: Tensor) -> Tensor:
+        return columns if self.units is None else self.units.freed(columns)
 
     def _scale(self, log_std: Tensor) -> Tensor:
         return self._summed(log_std) + 0.5 * LOG_2PI * self._free

@@ -97,7 +97,7 @@ class Inference(Server):
         policy: Any = actor.make_policy(module, 0)
         # What acts with modules of torch has both of these, and asks the module.
         asked = getattr(policy, "module", policy)
-        if not all(callable(getattr(asked, name, None)) for name in ("answer", "draw")):
+        if not _divided(asked):
             yield _UNDIVIDED.format(type(asked).__name__)
 
     def setup(self, context: ServerContext) -> None:
@@ -124,3 +124,15 @@ class Inference(Server):
         state = {name: obs.pop(name) for name in self._states}
         found: Mapping[str, NDArray[Any]] = self._policy.answer(obs, ActInfo(state=state))
         return found
+
+
+def _divided(policy: Any) -> bool:
+    """Whether it has both halves, and no ``act`` of a subclass that knows nothing of them."""
+    if not all(callable(getattr(policy, name, None)) for name in ("answer", "draw")):
+        return False
+    for kind in type(policy).__mro__:
+        if "answer" in vars(kind) or "draw" in vars(kind):
+            return True
+        if "act" in vars(kind):
+            return False
+    return True

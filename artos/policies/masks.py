@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from artos.specs.keys import MASK_KEY
@@ -16,3 +17,8 @@ def masked(out: Tensor, obs: Mapping[str, Tensor]) -> Tensor:
     """Logits or values (..., choices), with ``FORBIDDEN`` where choices are masked."""
     mask = obs.get(MASK_KEY)
     return out if mask is None else out.masked_fill(~mask, FORBIDDEN)
+
+
+def unbiased(out: Tensor) -> Tensor:
+    """Zeros for all choices of a ``masked`` output, but ``FORBIDDEN`` stays."""
+    return torch.where(out == FORBIDDEN, out, 0)

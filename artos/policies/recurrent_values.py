@@ -8,6 +8,7 @@ from torch import Tensor
 
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
+from artos.policies.distributions import OUT
 from artos.policies.recurrent import MEMORY, Memory, Obs, State, episodes
 from artos.policies.values import Epsilon, QNetwork
 from artos.specs.keys import DataKey
@@ -41,10 +42,14 @@ class RecurrentQNetwork(QNetwork):
         """The memory, one key."""
         return (DataKey(MEMORY, (self.width,)),)
 
-    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
-        """``actions`` (B,) int64: the best one, or any at random; and the new state."""
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """Values (B, choices), masked, and the new state."""
         memory = self.memory(self.encoder(obs).unsqueeze(0), info.state[MEMORY])[0]
-        return {"actions": self.explored(self.values(memory, obs), obs, info), MEMORY: memory}
+        return {OUT: self.values(memory, obs), MEMORY: memory}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B,) int64: the best one, or any at random; and the new state."""
+        return {**super().draw(answer, info), MEMORY: answer[MEMORY]}
 
     def unroll(self, obs: Obs, state: State, ends: Tensor) -> tuple[Tensor, State]:
         """Values (T, n, choices), masked, of sequences, and the state after them.

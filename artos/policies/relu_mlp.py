@@ -42,12 +42,15 @@ class ReluMlp(nn.Sequential):
             width = side
         super().__init__(*layers, nn.Linear(width, out))
 
+    @property
+    def layers(self) -> Layers:
+        """Its weights and biases."""
+        modules = self._modules.values()  # parameters() takes as long as a small product
+        return [p for m in modules if m for p in m._parameters.values() if p is not None]
+
     def forward(self, x: Tensor) -> Tensor:
         """(B, width) to (B, out)."""
-        modules = self._modules.values()  # parameters() takes as long as a small product
-        return forward(
-            [p for m in modules if m for p in m._parameters.values() if p is not None], x
-        )
+        return forward(self.layers, x)
 
 
 def _uniform(*shape: int, within: int) -> nn.Parameter:
@@ -91,16 +94,34 @@ def _together(parts: Sequence[Tensor]) -> Tensor:
 class _Seen:
     """What layers see: ``inputs`` of each, and ``out`` of the last one, in float32.
 
-    ``weights`` are those that were used: rounded to ``dtype``, but for the last ones.
+    ``weights`` are those that were used: rounded to ``dtype``, but for the last ones. Without
+    autograd.
     """
 
-    def __init__(self, dtype: torch.dtype, layers: Layers, x: Tensor, more: Tensor | None) -> None:
+    def __init__(
+        self, dtype: torch.dtype, layers: Layers, x: Tensor, more: Tensor | None = None
+    ) -> None:
         x = (x if more is None else torch.cat((x, more), 1)).to(dtype)
         self.weights = [*(weight.to(dtype) for weight in layers[:-2:2]), layers[-2]]
         self.inputs = [x.expand(*layers[0].shape[:-2], -1, -1)]
         for weight, bias in zip(self.weights[:-1], layers[1:-2:2], strict=True):
             self.inputs.append(affine(self.inputs[-1], weight, bias.to(dtype)).relu_())
         self.out = affine(self.inputs[-1].float(), layers[-2], layers[-1])
+
+
+class Passed:
+    """Outputs ``out`` of one network for (B, width), in float32, and gradients without autograd."""
+
+    def __init__(self, layers: Layers, x: Tensor) -> None:
+        self._layers, self._seen = layers, _Seen(torch.float32, layers, x)
+        self.out = self._seen.out
+
+    def write(self, gradient: Tensor) -> None:
+        """Write the gradients of all layers into their ``grad``, given that of ``out``."""
+        seen, wanted = self._seen, [False, False] + [True] * len(self._layers)
+        found = _gradients(gradient, seen.inputs, seen.weights, torch.float32, 0, wanted)
+        for layer, each in zip(self._layers, found[2:], strict=True):
+            layer.grad.copy_(each)  # type: ignore[arg-type, union-attr]  # both are there
 
 
 class _Pass(torch.autograd.Function):

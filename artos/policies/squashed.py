@@ -17,9 +17,9 @@ from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
 from artos.policies.bounds import Bounds
 from artos.policies.choosing import require_actions
-from artos.policies.distributions import LOG_2PI
+from artos.policies.distributions import LOG_2PI, OUT
 from artos.policies.encoders import Encoder
-from artos.policies.masks import masked
+from artos.policies.masks import masked, unbiased
 from artos.policies.relu_mlp import ReluMlp
 
 Obs = dict[str, Tensor]
@@ -59,7 +59,10 @@ class SquashedGaussian(nn.Module):
         ``noise`` (B, size) are the standard normal numbers that they are made of.
         Haarnoja et al. 2018, appendix C, in the form that does not overflow.
         """
-        mean, log_std = self.layers(self.encoder(obs)).chunk(2, -1)
+        return self._sampled(self.layers(self.encoder(obs)), noise)
+
+    def _sampled(self, out: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        mean, log_std = out.chunk(2, -1)
         noise = torch.randn_like(mean) if noise is None else noise
         if torch.compiler.is_compiling():
             actions, logs, _ = _squashed(mean, log_std.clamp(_LOWEST, _HIGHEST), noise)
@@ -68,13 +71,22 @@ class SquashedGaussian(nn.Module):
         return self.bounds.freed(actions), self.bounds.freed(logs).sum(-1)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """What ``draw`` makes of an ``answer``."""
+        return self.draw(self.answer(obs, info), info)
+
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """The last layer (B, 2 * size); no chance is in it."""
+        return {OUT: self.layers(self.encoder(obs))}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""
+        out = answer[OUT]
         if info.greedy:
-            unit = torch.tanh(self(obs)[0])
+            unit = torch.tanh(out.chunk(2, -1)[0])
         elif info.steps < self.random:
-            unit = self.bounds.anything(len(next(iter(obs.values()))))
+            unit = self.bounds.anything(len(out))
         else:
-            unit = self.sample(obs)[0]
+            unit = self._sampled(out)[0]
         return {"actions": self.bounds(unit)}
 
 
@@ -133,8 +145,16 @@ class Deterministic(nn.Module):
         return self.bounds.freed(torch.tanh(self.layers(self.encoder(obs))))
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """What ``draw`` makes of an ``answer``."""
+        return self.draw(self.answer(obs, info), info)
+
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """Unit actions (B, size); no chance is in them."""
+        return {OUT: self(obs)}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B, *shape) float32."""
-        unit = self(obs)
+        unit = answer[OUT]
         if not info.greedy and info.steps < self.random:
             unit = self.bounds.anything(len(unit))
         elif not info.greedy:
@@ -163,13 +183,24 @@ class Softmax(nn.Module):
 
     def forward(self, obs: Obs) -> Tensor:
         """Log probabilities (B, choices), those of masked choices so small that they are 0."""
-        return functional.log_softmax(masked(self.layers(self.encoder(obs)), obs), -1)
+        return functional.log_softmax(self._logits(obs), -1)
+
+    def _logits(self, obs: Obs) -> Tensor:
+        return masked(self.layers(self.encoder(obs)), obs)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """What ``draw`` makes of an ``answer``."""
+        return self.draw(self.answer(obs, info), info)
+
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """Logits (B, choices), masked; no chance is in them."""
+        return {OUT: self._logits(obs)}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64."""
-        logs = self(obs)
+        logs = functional.log_softmax(answer[OUT], -1)
         if not info.greedy and info.steps < self.random:
-            logs = masked(torch.zeros_like(logs), obs)
+            logs = unbiased(answer[OUT])
         if not info.greedy:  # the winner of a Gumbel race is a sample
             logs = logs - torch.empty_like(logs).exponential_().log()
         return {"actions": logs.argmax(-1)}

@@ -72,14 +72,9 @@ class TwinPass(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         """``parameters``: the heads, then weights and biases, alternating."""
         heads, layers = parameters[:4], parameters[4:]
-        seen = [x.expand(2, -1, -1)]
-        for weight, bias in zip(layers[::2], layers[1::2], strict=True):
-            hidden = torch.baddbmm(bias, seen[-1], weight)
-            values = hidden.numpy()
-            np.tanh(values, out=values)
-            seen.append(hidden)
+        seen, out, values = passed(x, (heads[0], heads[1], heads[2], heads[3]), layers)
         ctx.save_for_backward(*seen, *layers[::2], heads[0], heads[2])
-        return apply_heads(seen[-1][0], seen[-1][1], (heads[0], heads[1], heads[2], heads[3]))
+        return out, values
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -87,16 +82,45 @@ class TwinPass(torch.autograd.Function):
         """Gradients of the input, if it needs one, and of every parameter."""
         *saved, policy_weight, value_weight = ctx.saved_tensors
         depth = len(saved) // 2
-        seen, weights = saved[: depth + 1], saved[depth + 1 :]
-        last = seen[-1]
-        heads = ((out.t() @ last[0]).t(), out.sum(0), values @ last[1], values.sum(0, keepdim=True))
-        gradient = last.new_empty(last.shape)
-        torch.mm(out, policy_weight.t(), out=gradient[0])
-        torch.outer(values, value_weight, out=gradient[1])
-        found: list[Tensor] = []
-        for i in reversed(range(depth)):
-            gradient = torch.ops.aten.tanh_backward(gradient, seen[i + 1])
-            found += [gradient.sum(1, keepdim=True), torch.bmm(seen[i].transpose(1, 2), gradient)]
-            if i or ctx.needs_input_grad[0]:
-                gradient = torch.bmm(gradient, weights[i].transpose(1, 2))
-        return gradient.sum(0) if ctx.needs_input_grad[0] else None, *heads, *reversed(found)
+        heads = policy_weight, value_weight
+        of_input = ctx.needs_input_grad[0]
+        return gradients(saved[: depth + 1], saved[depth + 1 :], heads, out, values, of_input)
+
+
+def passed(
+    x: Tensor, heads: Heads, layers: Sequence[Tensor]
+) -> tuple[list[Tensor], Tensor, Tensor]:
+    """What the layers (weights and biases, alternating) and the heads see, and what these return.
+
+    Without autograd.
+    """
+    seen = [x.expand(2, -1, -1)]
+    for weight, bias in zip(layers[::2], layers[1::2], strict=True):
+        hidden = torch.baddbmm(bias, seen[-1], weight)
+        values = hidden.numpy()
+        np.tanh(values, out=values)
+        seen.append(hidden)
+    return seen, *apply_heads(seen[-1][0], seen[-1][1], heads)
+
+
+def gradients(
+    seen: Sequence[Tensor], weights: Sequence[Tensor], heads: tuple[Tensor, Tensor],
+    out: Tensor, values: Tensor, of_input: bool = False,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Of the input if it is wanted, the heads, and weights and biases, alternating.
+
+    ``heads`` are the weights of policy and value, ``out`` (B, width) and ``values`` (B,) the
+    gradients of what the heads return.
+    """
+    last = seen[-1]
+    of_heads = (last[0].t() @ out, out.sum(0), values @ last[1], values.sum(0, keepdim=True))
+    gradient = last.new_empty(last.shape)
+    torch.mm(out, heads[0].t(), out=gradient[0])
+    torch.outer(values, heads[1], out=gradient[1])
+    found: list[Tensor] = []
+    for i in reversed(range(len(weights))):
+        gradient = torch.ops.aten.tanh_backward(gradient, seen[i + 1])
+        found += [gradient.sum(1, keepdim=True), torch.bmm(seen[i].transpose(1, 2), gradient)]
+        if i or of_input:
+            gradient = torch.bmm(gradient, weights[i].transpose(1, 2))
+    return gradient.sum(0) if of_input else None, *of_heads, *reversed(found)

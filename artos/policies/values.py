@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import ActInfo
 from artos.policies.choosing import require_actions
+from artos.policies.distributions import OUT
 from artos.policies.encoders import Encoder
-from artos.policies.masks import masked
+from artos.policies.masks import masked, unbiased
 from artos.policies.relu_mlp import ReluMlp
-from artos.specs.keys import MASK_KEY
 
 Obs = dict[str, Tensor]
 
@@ -66,6 +66,7 @@ class QNetwork(nn.Module):
         require_actions(spec, type(self).__name__, "discrete")
         self.encoder = Encoder(spec, normalize=normalize)
         self.epsilon, self.choices = epsilon, spec.actions.sizes[0]
+        self.masked = bool(spec.masked)
         features = features or self.encoder.width
         self.advantage = ReluMlp(features, hidden, self.choices)
         self.value = ReluMlp(features, hidden, 1) if dueling else None
@@ -82,18 +83,26 @@ class QNetwork(nn.Module):
         return masked(values, obs)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
-        """``actions`` (B,) int64: the best one, or any at random."""
-        return {"actions": self.explored(self(obs), obs, info)}
+        """What ``draw`` makes of an ``answer``."""
+        return self.draw(self.answer(obs, info), info)
 
-    def explored(self, values: Tensor, obs: Obs, info: ActInfo) -> Tensor:
-        """Actions (B,) for values (B, choices)."""
+    def answer(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+        """Values (B, choices), masked; no chance is in them."""
+        return {OUT: self(obs)}
+
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
+        """``actions`` (B,) int64: the best one, or any at random."""
+        return {"actions": self.explored(answer[OUT], info)}
+
+    def explored(self, values: Tensor, info: ActInfo) -> Tensor:
+        """Actions (B,) for values (B, choices), masked."""
         best = values.argmax(1)
         if info.greedy:
             return best
         at_random = torch.rand(best.shape) < self.epsilon.at(info)
-        return torch.where(at_random, self._any(best, obs), best)
+        return torch.where(at_random, self._any(best, values), best)
 
-    def _any(self, best: Tensor, obs: Obs) -> Tensor:
-        if MASK_KEY not in obs:
+    def _any(self, best: Tensor, values: Tensor) -> Tensor:
+        if not self.masked:
             return torch.randint_like(best, self.choices)
-        return masked(torch.rand(obs[MASK_KEY].shape), obs).argmax(1)
+        return (torch.rand(values.shape) + unbiased(values)).argmax(1)

@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 18
+PROTOCOL = 20
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -152,6 +152,16 @@ class UndrainNode(UserRequest, frozen=True, tag=True):
     node: Line
 
 
+class ReclaimNode(UserRequest, frozen=True, tag=True):
+    """User → head: the node's machine ends in so many ``seconds``; its worker leaves within them.
+
+    It may be said again; only less time than before changes anything.
+    """
+
+    node: Line
+    seconds: Seconds
+
+
 class RunScaled(Message, frozen=True, tag=True):
     """Run → head, or run → user on one machine: ``ScaleRun`` is carried out; else see ``fault``.
 
@@ -179,7 +189,7 @@ class RunSet(Message, frozen=True, tag=True):
 class BranchRun(Message, frozen=True, tag=True):
     """User → run on one machine: continue an actor's present episode ``times`` times (``Branch``).
 
-    The run replies with ``RunBranched``.
+    The run replies with ``RunBranched``. ``weights`` and ``best`` are as in ``Branch``.
     """
 
     run: Line
@@ -190,6 +200,8 @@ class BranchRun(Message, frozen=True, tag=True):
     seed: Count = 0
     greedy: bool = False
     request: Count = 0
+    weights: Line = ""
+    best: bool = False
 
 
 class RunBranched(Message, frozen=True, tag=True):
@@ -420,9 +432,13 @@ class Leaving(Message, frozen=True, tag=True):
 
 
 class Leave(Message, frozen=True, tag=True):
-    """Head → worker: you are drained and nothing is left to do; say goodbye and end."""
+    """Head → worker: say goodbye and end, as nothing is left to do there since you are drained.
+
+    With ``seconds``, leave within them instead: your machine ends then.
+    """
 
     why: Text
+    seconds: Seconds | None = None
 
 
 class Bye(Message, frozen=True, tag=True):

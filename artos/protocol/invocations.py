@@ -79,6 +79,9 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
 
     If a fork would lack something and there may be an ``image``, the actor answers and then sleeps:
     an image is made of it, and each copy finds its ``Turn`` in that file once it is woken.
+
+    They act with the weights that the actor has bound, or with the newest ones that the run in the
+    folder ``weights`` has saved; ``best``: with those of its best evaluation.
     """
 
     file: Line
@@ -89,6 +92,8 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
     greedy: bool = False
     cpus: tuple[Count, ...] = ()
     image: Line = ""
+    weights: Line = ""
+    best: bool = False
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -121,8 +121,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     actors: int = 0
     wants: int = 0
-    """Slots that its actors would use: those that take part or, before it begins, are asked for;
-    none while it waits for a quota."""
+    """Slots that its actors would use: those that take part or, before it begins, are asked for; as
+    many as its quotas allow, and none while it waits for one."""
     registered: int = 0
     """Actors that have a place with their memory, or are to have one, if they take part or not."""
     lacks_memory: int = 0

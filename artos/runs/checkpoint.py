@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.object_region import ObjectSlot
 from artos.buffer.rows_file import RowsFile, check_rows, read_rows, write_rows
 from artos.buffer.samplers.priority_memory import copied
 from artos.buffer.shm_folder import PRIORITIES
 from artos.errors import CheckpointFault
 from artos.specs.actor_count import Kept
+from artos.specs.configuration import Configuration
 from artos.specs.fields import Count, PathText, Seconds, Small
 from artos.specs.keys import ArraySpec
 from artos.specs.unreadable import UNREADABLE
@@ -37,19 +39,28 @@ MANIFEST = "manifest.json"
 SAVED, BEST = "checkpoint", "best"
 """Folders of a run: its newest version, and the one with the best evaluation (``save``)."""
 
-PAST = re.compile(r"past\.(\d{1,18})\.(.+)")
-"""Name of an array of a past version."""
+PAST = re.compile(r"([^/]+/|)past\.(\d{1,18})\.(.+)")
+"""Name of an array of a past version; ``NAME/`` begins it if it is of a learner beside the first.
+"""
+PARAMETER = "model."
+"""Begins the names of the arrays that are the parameters of the weights."""
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 
 
-def past_in(saved: Arrays) -> dict[int, Arrays]:
-    """The arrays of past versions, by version."""
+def past_in(saved: Mapping[str, NDArray[Any]], front: str = "") -> dict[int, Arrays]:
+    """The arrays of past versions, by version: the first learner's, or those of ``NAME/``."""
     found: dict[int, Arrays] = {}
     for name, array in saved.items():
-        if (part := PAST.fullmatch(name)) is not None:
-            found.setdefault(int(part[1]), {})[part[2]] = array
+        if (part := PAST.fullmatch(name)) is not None and part[1] == front:
+            found.setdefault(int(part[2]), {})[part[3]] = array
     return found
+
+
+def past_arrays(pasts: Iterable[ObjectSlot], public: Iterable[ArraySpec]) -> Arrays:
+    """Copies of past versions by the names that ``past_in`` finds, without a front."""
+    names = [array.name for array in public]
+    return {f"past.{past.version}.{n}": past.arrays[n].copy() for past in pasts for n in names}
 
 
 class SavedLearner(msgspec.Struct, frozen=True):
@@ -85,6 +96,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Versions of what the learner publishes besides the weights, saved as ``object.NAME``."""
     learners: dict[str, SavedLearner] = {}
     """The learners beside the first."""
+    untold: tuple[str, ...] = ()
+    """Weights and objects of which triggers did not know the saved version yet."""
+    triggers: dict[str, dict[str, str]] = {}
+    """What triggers remember, as JSON, by target and by the trigger or the part of it."""
+    configuration: Configuration | None = None
+    """What was set while the run went; None if an earlier ARTOS saved it."""
+    returns: dict[str, Any] = {}
+    """What the run remembers of the returns that it makes known to triggers."""
     scaling: Kept | None = None
     """The number of actors, and how it was decided."""
     evaluated: dict[str, Any] = {}
@@ -305,6 +324,21 @@ def check_workload(folder: Path, manifest: Manifest, workload: str, env: str) ->
             f"{env}: resume it with the same algorithm and --env"
         )
         raise CheckpointFault(str(folder), why)
+
+
+def kept_in(run: Path, *, best: bool = False) -> Path:
+    """The folder of a run's newest version, or of the one with the best evaluation.
+
+    Raises:
+        CheckpointFault: no version was evaluated yet.
+    """
+    if best and not (run / BEST / MANIFEST).is_file():
+        why = (
+            "no version is kept as the best one yet: a run keeps it from its first evaluation on, "
+            "if it is given --set evaluate_every=N"
+        )
+        raise CheckpointFault(str(run), why)
+    return run / (BEST if best else SAVED)
 
 
 class _Format(msgspec.Struct):

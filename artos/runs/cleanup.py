@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from artos.buffer.shm_folder import IMAGES, PREFIX, holds_images, reap_orphans
+from artos.buffer.shm_folder import IMAGE_ROOM, IMAGES, PREFIX, holds_images, reap_orphans
 from artos.errors import Refused
 from artos.system import kept_weights, own_cpus, private_folder
 from artos.system.locks import FileLock
 from artos.system.shm import shm_root
 
 
-def image_folder(memory: Path, where: str, home: Path) -> Path:
+def image_folder(memory: Path, where: str, home: Path, room: int = 0) -> Path:
     """Make the folder for the images of the run whose shared memory is ``memory``; returns it.
 
-    ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in.
+    ``where`` is ``disk`` (the folder is made in ``home``), ``tmpfs`` or a folder to make it in. On
+    ``tmpfs`` so many bytes are kept free for them (``room``).
 
     Raises:
         Refused: it cannot be made there.
@@ -28,6 +29,8 @@ def image_folder(memory: Path, where: str, home: Path) -> Path:
     link = memory / IMAGES
     if where == "tmpfs":
         link.mkdir(mode=0o700)
+        if room:
+            (memory / IMAGE_ROOM).write_text(f"{room}")
         return link
     if faults := image_faults(where):
         raise Refused(faults)

@@ -35,8 +35,8 @@ _ELSEWHERE = ("seed", "deadline")
 """Arguments of a run that are not settings of its workload."""
 _OF_CENTRAL = ("inference", "splits", "answer_batch", "answer_wait", "answer_device")
 _NOT_CENTRAL = (
-    "actors of this workload act by themselves; central inference is for algorithms with a policy "
-    "and its value, such as ppo, a2c, impala or appo, and in a file of your own for an AskingActor"
+    "actors of this workload act by themselves; central inference is for algorithms such as ppo, "
+    "impala, dqn or sac, and in a file of your own for an AskingActor"
 )
 _COUNTS = ("envs", "steps")
 """Settings that are at least 1."""

@@ -81,6 +81,8 @@ class ExecutorOrder(msgspec.Struct, frozen=True):
     cpus: tuple[int, ...]
     note: str = ""
     """What its log is to say first."""
+    owner: str = ""
+    """Names its worker on this machine, where other clusters may have a node of that name."""
 
 
 class AgentOrders(msgspec.Struct, frozen=True):

@@ -96,7 +96,9 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
         # The pip beside it: it installs into the environment of the interpreter that runs it.
         install = [python, "-P", "-m", "pip", "install", "--no-input", "-q", "-r"]
     elif shutil.which("uv"):
-        install = ["uv", "pip", "install", "--python", python, "--quiet", "-r"]
+        # With checksums in the list pip takes nothing that has none; uv does so only if told to.
+        strict = ["--require-hashes"] if b"--hash=" in wanted else []
+        install = ["uv", "pip", "install", "--python", python, "--quiet", *strict, "-r"]
     else:
         raise Refused(["there is neither pip nor uv here"])
     try:

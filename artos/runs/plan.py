@@ -50,6 +50,7 @@ class Beside(msgspec.Struct, frozen=True):
     threads_follow: bool = False
     device: str = CPU
     changeable: tuple[Changeable, ...] = ()
+    replicas: int = 1
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -117,7 +118,7 @@ class Plan(msgspec.Struct, frozen=True):
     doubts: tuple[str, ...] = ()
     """What is odd about the observations."""
     replicas: int = 1
-    """Processes that make each update of a learner together."""
+    """Processes that make each update of the first learner together."""
     data: tuple[DataSet, ...] = ()
     """Rows that are there from the start."""
     changeable: tuple[Changeable, ...] = ()
@@ -212,6 +213,25 @@ class Plan(msgspec.Struct, frozen=True):
         return {self.learner: self.device, **{each.learner: each.device for each in self.beside}}
 
     @property
+    def replica_counts(self) -> dict[str, int]:
+        """How many processes make each update of a learner together, by its name."""
+        return {
+            self.learner: self.replicas,
+            **{each.learner: each.replicas for each in self.beside},
+        }
+
+    @property
+    def replicas_setting(self) -> str:
+        """The setting that gives the first learner its replicas, as a user writes it."""
+        named = f"{self.learner}=" if self.beside or self.learner != LEARNER else ""
+        return f"learners={named}{self.replicas}"
+
+    def undivided(self) -> Plan:
+        """The plan with one process for each learner."""
+        beside = tuple(msgspec.structs.replace(each, replicas=1) for each in self.beside)
+        return msgspec.structs.replace(self, replicas=1, beside=beside)
+
+    @property
     def leases_device(self) -> bool:
         """Whether the learner leases a device for each update."""
         return self.device == POOL
@@ -240,7 +260,7 @@ class Plan(msgspec.Struct, frozen=True):
         servers = {each.name: each.threads for each in self.servers}
         return Members.of_run(
             self.actors, learners=threads, evaluates=evaluates, servers=servers,
-            servers_apart=self.servers_apart, replicas=self.replicas,
+            servers_apart=self.servers_apart, replicas=self.replica_counts,
         )  # fmt: skip
 
     @property

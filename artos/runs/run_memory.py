@@ -26,7 +26,14 @@ from artos.buffer.request_block import block_bytes as request_bytes
 from artos.buffer.samplers.patterns import Uniform
 from artos.buffer.samplers.priority_memory import PriorityMemory, memory_bytes
 from artos.buffer.segment import Segment, free_bytes
-from artos.buffer.shm_folder import PREFIX, PRIORITIES, ShmFolder, reap_orphans
+from artos.buffer.shm_folder import (
+    IMAGE_ROOM,
+    IMAGES,
+    PREFIX,
+    PRIORITIES,
+    ShmFolder,
+    reap_orphans,
+)
 from artos.errors import LayoutMismatch, MemoryTooSmall, ShmTooSmall
 from artos.runs.checkpoint import Manifest, restore_priorities
 from artos.runs.data_sets import filled
@@ -34,6 +41,7 @@ from artos.runs.plan import Plan, Site
 from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.system.closing import Closing
 from artos.system.memory_limit import memory_left
+from artos.system.regular_file import contents
 from artos.system.shm import shm_root
 
 _CACHED = re.compile(r"board|model(-.+)?|actor-\d+|requests-.+")
@@ -77,8 +85,9 @@ class RunMemory(Closing):
             self._fill_data()
             for server, spec in plan.requests().items():
                 RequestBlock.create(self.site.requests_path(server), spec)
-            for learner in plan.learners if plan.replicas > 1 else ():
-                Gathering.create(self.site.gathering_of(learner), plan.replicas)
+            for learner, count in plan.replica_counts.items():
+                if count > 1:
+                    Gathering.create(self.site.gathering_of(learner), count)
             if plan.evaluated:
                 self._evaluated = ModelBlock.create(self.site.evaluated_path, plan.evaluated)
             self.plan_file = self._folder.path / "plan.json"
@@ -169,29 +178,31 @@ class RunMemory(Closing):
 
     def restore(
         self,
+        learner: str,
         arrays: Mapping[str, NDArray[Any]],
         version: int,
         past: Mapping[int, Mapping[str, NDArray[Any]]] = MappingProxyType({}),
     ) -> None:
-        """Publish saved arrays as the newest version, before the learner starts.
+        """Publish saved arrays as the newest version of a learner, before it starts.
 
         ``past`` has the public arrays of past versions, of which those are kept that the plan says.
         """
-        if isinstance(self.weights, KeepingRegion):
-            spec = self.weights.spec
+        weights = self.model_of(learner)[MODEL_PARAM]
+        if isinstance(weights, KeepingRegion):
+            spec = weights.spec
             for kept in sorted(past.keys() & {*past_of(version, spec.history, spec.every)}):
-                slot = self.weights.allocate()
+                slot = weights.allocate()
                 for part in spec.public:
                     np.copyto(slot.arrays[part.name], past[kept][part.name])
-                self.weights.keep(slot, kept)
-        slot = self.weights.allocate()
+                weights.keep(slot, kept)
+        slot = weights.allocate()
         for name, array in slot.arrays.items():
             np.copyto(array, arrays[name])
-        self.weights.commit(slot, version)
+        weights.commit(slot, version)
 
-    def restore_object(self, name: str, value: NDArray[Any], version: int) -> None:
-        """Publish a saved object beside the weights, before the learner starts."""
-        region = self.model[name]
+    def restore_object(self, learner: str, name: str, value: NDArray[Any], version: int) -> None:
+        """Publish an object that was saved beside a learner's weights, before it starts."""
+        region = self.model_of(learner)[name]
         slot = region.allocate()
         np.copyto(slot.arrays[VALUE], value)
         region.commit(slot, version)
@@ -252,7 +263,7 @@ def needed_bytes(plan: Plan) -> int:
     blocks += _priorities_bytes(plan)
     models = block_bytes(plan.objects) + (block_bytes(plan.evaluated) if plan.evaluated else 0)
     models += sum(block_bytes(each.objects) for each in plan.beside)
-    together = gathering_bytes(plan.replicas) * len(plan.learners) if plan.replicas > 1 else 0
+    together = sum(gathering_bytes(n) for n in plan.replica_counts.values() if n > 1)
     return blocks + models + together + board_bytes(plan.members)
 
 
@@ -270,12 +281,15 @@ def _priorities_bytes(plan: Plan) -> int:
 def cached_bytes(plan: Plan) -> tuple[int, int]:
     """Bytes of shared memory on a worker node, where ``plan`` is that of the workers.
 
-    Those of the node's ``CacheMemory`` without actors, and those that each actor there adds.
+    Those of the node's ``CacheMemory`` without actors, with the room for images there, and those
+    that each actor there adds.
     """
     actor = max((Layout(plan.block(each)).size for each in range(plan.actors)), default=0)
     models = [plan.objects, *(each.objects for each in plan.beside)]
     requests = sum(map(request_bytes, plan.requests().values()))
-    return sum(map(block_bytes, models)) + requests + board_bytes(plan.members), actor
+    models_bytes = sum(map(block_bytes, models))
+    shared = models_bytes + requests + board_bytes(plan.members) + plan.elastic.image_bytes
+    return shared, actor
 
 
 def check_space(plan: Plan, left: Iterable[Path] = (), beside: int = 0) -> None:
@@ -299,14 +313,26 @@ def check_space(plan: Plan, left: Iterable[Path] = (), beside: int = 0) -> None:
         _check_room(needed)
 
 
-def held_bytes(node: str) -> int:
-    """Bytes that the ``CacheMemory`` of executors on ``node`` takes on this machine."""
+def held_bytes(owner: str) -> int:
+    """Bytes that the ``CacheMemory`` of executors of this worker takes on this machine.
+
+    With images there, as far as they have been given room: of others nobody reckoned with.
+    """
     held = 0
-    for folder in shm_root().glob(f"{PREFIX}*.{node}.*"):
+    for folder in shm_root().glob(f"{PREFIX}*.{owner}.*"):
         with suppress(OSError):  # it has just been removed
-            for path in filter(lambda path: _CACHED.fullmatch(path.name), folder.iterdir()):
-                with suppress(OSError):
-                    held += path.stat().st_size
+            held += _sizes(path for path in folder.iterdir() if _CACHED.fullmatch(path.name))
+        with suppress(OSError):
+            room = int(contents(folder / IMAGE_ROOM) or 0)
+            held += min(room, _sizes((folder / IMAGES).glob("*/*")))
+    return held
+
+
+def _sizes(paths: Iterable[Path]) -> int:
+    held = 0
+    for path in paths:
+        with suppress(OSError):
+            held += path.lstat().st_size
     return held
 
 

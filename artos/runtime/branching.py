@@ -25,7 +25,7 @@ import msgspec
 from xxhash import xxh3_64
 
 from artos.actors.context import ActorContext
-from artos.errors import NotBranched
+from artos.errors import CheckpointFault, NotBranched
 from artos.protocol.invocations import Branch, Branched
 from artos.runtime.template import WAKE
 from artos.specs.contracts import Actor
@@ -46,6 +46,7 @@ _LAST = 4000
 _LAST_STREAM = 2
 _TURN_BYTES = 1 << 10
 _NO_WEIGHTS = "it has no weights yet: ask again once it has written its first rows"
+_OTHERS = "it takes its weights from elsewhere, and not those that it is given"
 _ASKS = "it asks servers at each step, which know one episode of it"
 _THREADS = (
     "its process has {} threads that a copy would not have: let the environment start none (one "
@@ -65,7 +66,10 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A line: what came of a continuation; ``made`` is how many seconds its process took."""
+    """A line: what came of a continuation with weights of ``version``.
+
+    ``made`` is how many seconds its process took.
+    """
 
     number: int
     total: float = 0.0
@@ -75,6 +79,7 @@ class Found(msgspec.Struct, frozen=True):
     digest: str = ""
     made: float = 0.0
     fault: str = ""
+    version: int = -1
 
 
 def digest(actor: Actor, env: int) -> str:
@@ -110,9 +115,16 @@ class Branching:
             seen, so_far = digest(self._actor, order.env), self._actor.present(order.env)[1]
             if not (held := self._held())["bound"]:
                 raise NotBranched(_NO_WEIGHTS)  # noqa: TRY301
+            if order.weights:
+                if not self._actor.acts_as_bound:
+                    raise NotBranched(_OTHERS)  # noqa: TRY301
+                from artos.runtime.other_weights import read  # noqa: PLC0415  # it loads much
+
+                # Here, so that all copies have the same ones, whatever that run saves meanwhile.
+                held = read(Path(order.weights), self._context.plan, best=order.best)
             way = self._way(order)
             pid = self._stem(order, held) if way == FORK else 0
-        except NotBranched as error:
+        except (NotBranched, CheckpointFault) as error:
             say(Branched(fault=str(error)))
         except Exception:  # of user code
             say(Branched(fault=traceback.format_exc()[-_LAST:]))
@@ -225,9 +237,10 @@ class Branching:
             renew(streams, seed)
             played = self._actor.play_on(order.env, order.steps, greedy=order.greedy)
         except Exception:  # of user code
-            _tell(order, Found(number, seed=seed, fault=traceback.format_exc()[-_LAST:]))
+            found = Found(number, seed=seed, fault=traceback.format_exc()[-_LAST:])
         else:
-            _tell(order, Found(number, *played, seed=seed, digest=seen, made=made))
+            found = Found(number, *played, seed=seed, digest=seen, made=made)
+        _tell(order, msgspec.structs.replace(found, version=self._actor.version))
 
 
 def shared_in_a_copy(stems: Collection[int]) -> str:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from artos.buffer.binding import bound_of
 from artos.buffer.object_region import ObjectRegion
 from artos.envs.spec import EnvSpec
 from artos.policies.acting import BoundPolicy
 from artos.protocol.invocations import Done, Invoke
 from artos.runs.loader import user_imports
 from artos.runs.plan import Plan
-from artos.runtime.member import bound_of
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import PARAMS, DataKey
@@ -60,7 +60,9 @@ class EvaluatorRole:
 
         These have no past: where it is asked for, they stand for it.
         """
-        return replace(bound_of(self._handed.newest), history=self._actor.history)
+        actor = self._actor
+        pasts_of: dict[str, tuple[Bound, ...]] = dict.fromkeys(actor.past_of, ())
+        return replace(bound_of(self._handed.newest), history=actor.history, pasts_of=pasts_of)
 
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""

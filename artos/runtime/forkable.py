@@ -18,7 +18,7 @@ _SECONDS = 60.0
 _KEPT, _LOST = 0, 1
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """What a fork has not, or would share: threads, processes, open descriptors."""
 
     threads: int
@@ -43,9 +43,9 @@ def survives_a_fork(make: Callable[[], object]) -> bool:
                 stream.flush()
             for descriptor in (1, 2):
                 os.dup2(nowhere, descriptor)
-            before = _held()
+            before = held()
             made = make()
-            status = _KEPT if _held() == before else _LOST
+            status = _KEPT if held() == before else _LOST
             if hasattr(made, "close"):
                 made.close()
         finally:  # whatever was raised, even SystemExit
@@ -57,11 +57,12 @@ def survives_a_fork(make: Callable[[], object]) -> bool:
     return trial.died() == _KEPT
 
 
-def _held() -> _Held:
+def held() -> Held:
+    """What this process has of these now."""
     me = psutil.Process()
     descriptors = {}
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 (names)
         with suppress(FileNotFoundError):  # that of the listing itself
             # It may be a socket or a pipe.
             descriptors[number] = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115
-    return _Held(me.num_threads(), len(me.children()), descriptors)
+    return Held(me.num_threads(), len(me.children()), descriptors)

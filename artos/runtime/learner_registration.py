@@ -83,7 +83,7 @@ def objects(
         for each in actor.reads
         if (key := known.get(full_name(each, first))) is not None
     ]
-    past = (actor.history, actor.every) if name == first else (0, 1)
+    past = (actor.history, actor.every) if name in (first, *actor.past_of) else (0, 1)
     return (
         ObjectSpec.sized(MODEL_PARAM, (*weights, *read), readers, *past),
         *(ObjectSpec.sized(k.name, (ArraySpec(VALUE, k.shape, k.dtype),), 1) for k in others),
@@ -138,7 +138,7 @@ def learner_faults(workload: Workload, plan: Plan, module: Any) -> list[str]:
     elif wanted == POOL:
         from artos.runtime.leasable import pool_faults  # noqa: PLC0415  # others lease nothing
 
-        found += pool_faults(plan.replicas)
+        found += pool_faults(plan.replicas, plan.replicas_setting)
     return [*found, *learner.faults(plan)]
 
 
@@ -164,10 +164,10 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         from artos.learners.device import on_cpu  # noqa: PLC0415  # others do without torch
 
         computes_on_cpu = on_cpu(device)
-    cores = max(1, len(usable_cpus()) // plan.replicas) if computes_on_cpu else 1
+    cores = max(1, len(usable_cpus()) // own.replicas) if computes_on_cpu else 1
     threads = learner.threads(module, cores)
     # Replicas with different numbers of threads would add up in different orders.
-    follow = threads > 1 and learner.threads_follow and plan.replicas == 1
+    follow = threads > 1 and learner.threads_follow and own.replicas == 1
     publish = Publisher(published(learner))
     learner.setup(LearnerContext(own, module, own.seed, threads, publish=publish))
     read = objects_of(workload.actor.reads, name, plan.learner)
@@ -178,7 +178,7 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
         for name, array in learner.live().items()
     ]
-    peers = len(plan.learners) * plan.replicas if plan.beside else 0
+    peers = sum(plan.replica_counts.values()) if plan.beside else 0
     found = {
         "objects": objects(workload, name, arrays, first_peer(plan) + peers),
         # Checkpoints hold weights by their names: without names, as the vector that they are.

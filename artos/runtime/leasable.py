@@ -38,8 +38,11 @@ class Listed(Protocol):
         """Which GPU it is; "" if that is not known."""
 
 
-def pool_faults(replicas: int = 1) -> Iterator[str]:
-    """Why a learner of this process can lease none of the pool's devices, or not one for each."""
+def pool_faults(replicas: int = 1, setting: str = "") -> Iterator[str]:
+    """Why a learner of this process can lease none of the pool's devices, or not one for each.
+
+    ``setting`` is what says that there are so many ``replicas``.
+    """
     try:
         there: list[Listed] = [each for each in read_pool().resources if each.kind == DEVICE]
     except (ArtosError, OSError) as error:
@@ -54,7 +57,7 @@ def pool_faults(replicas: int = 1) -> Iterator[str]:
         yield unusable(there)
     elif len(names) < replicas:
         yield (
-            f"learners={replicas} lease a device each, and the pool of this machine has only "
+            f"{setting} lease a device each, and the pool of this machine has only "
             f"{', '.join(names)} for them: lower learners, or add devices (`artos worker "
             f"--devices`, {VARIABLE})"
         )

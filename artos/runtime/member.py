@@ -12,18 +12,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.binding import Binding, bound_of
 from artos.buffer.copying import copy_into
 from artos.buffer.mailbox import Board
-from artos.buffer.object_region import ObjectRegion, ObjectSlot
-from artos.buffer.past_versions import KeepingRegion
+from artos.buffer.object_region import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
@@ -52,9 +52,8 @@ from artos.protocol.invocations import (
 )
 from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
-from artos.specs.bound import Bound
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
-from artos.specs.keys import PARAMS, READS, VERSION_KEY, noted_versions
+from artos.specs.keys import PARAMS, VERSION_KEY
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
@@ -100,13 +99,11 @@ class ActorRole:
         stopped: Callable[[], bool] | None = None,
     ) -> None:
         self._stopped = stopped
-        self._actor, self._block, self._model = actor, context.block, model
+        self._actor, self._block = actor, context.block
         self._others, self._context = others, context
         self._branching: Branching | None = None
         self._reader = context.actor
-        self._private: dict[str, NDArray[Any]] = {}
-        self._copies: dict[int, ObjectSlot] = {}
-        self._slots: list[ObjectSlot] = []
+        self._binding = Binding(model)
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         # Rounds of which fewer rows are left were ended early, where that may be.
@@ -137,6 +134,8 @@ class ActorRole:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
+        for desk in chain(*self._context.desks.values()):
+            desk.begin(found["incarnation"])  # one that is started again has the next number
         self._take(found)
 
     def branch(self, order: Branch, say: Callable[[Branched], None]) -> None:
@@ -148,9 +147,9 @@ class ActorRole:
         self._branching.branch(order, say)
 
     def _held(self) -> dict[str, Any]:
-        """Copies of what it has bound, which may be in memory that others write to."""
+        """What it has bound, copied."""
         return {
-            "bound": [(slot.version, self._copied(slot)) for slot in self._slots],
+            "bound": self._binding.snapshot(),
             "others": self._others.snapshot() if self._others else {},
         }
 
@@ -163,28 +162,23 @@ class ActorRole:
         if self._others:
             self._others.go_on(held["others"])
         if bound := held["bound"]:
-            self._bind([ObjectSlot(0, np.array([version, 0]), of) for version, of in bound])
+            self._binding.go_on(bound)
+            self._bind()
 
-    def _copied(self, slot: ObjectSlot) -> dict[str, NDArray[Any]]:
-        return {array.name: slot.arrays[array.name].copy() for array in self._model.spec.public}
-
-    def _bind(self, slots: list[ObjectSlot]) -> None:
-        """Have the actor act with the first of these versions; the others are its past."""
-        self._slots = slots
-        newest, *pasts = map(bound_of, slots)
-        history = self._model.spec.history
-        self._actor.bound = replace(newest, pasts=tuple(pasts), history=history)
+    def _bind(self) -> None:
+        """Have the actor act with the versions that are bound."""
+        slot, pasts = self._binding.slots[0], self._binding.pasts
+        bound = replace(bound_of(slot), pasts=pasts, history=self._binding.region.spec.history)
         if self._others:
-            objects = {**newest.objects, **self._others.objects}
-            self._actor.bound = replace(
-                self._actor.bound, objects=objects, versions=self._others.versions
-            )
-        self._actor.bind(slots[0].arrays[PARAMS], slots[0].version)
+            objects = {**bound.objects, **self._others.objects}
+            versions, pasts_of = self._others.versions, self._others.pasts
+            bound = replace(bound, objects=objects, versions=versions, pasts_of=pasts_of)
+        self._actor.bound = bound
+        self._actor.bind(slot.arrays[PARAMS], slot.version)
 
-    def _newest(self) -> list[ObjectSlot]:
-        if isinstance(self._model, KeepingRegion):
-            return self._model.bind_all(self._reader, self._private, self._copies)
-        return [self._model.bind(self._reader, self._private)]
+    def _renew(self) -> None:
+        # On its own, as a replay binds what was bound in the run (``deploy/replay/actors.py``).
+        self._binding.renew(self._reader)
 
     def _allocate(self, rows: int) -> None:
         """Wait for room, and listen meanwhile for whether to stop, if anybody may say so.
@@ -219,10 +213,11 @@ class ActorRole:
         if rows:
             self._allocate(rows)
             began = _until_now(times, "wait_for_room", began)
-        if call.bind or not self._slots:
+        if call.bind or not self._binding.slots:
             if self._others:
                 self._others.bind(self._reader)
-            self._bind(self._newest())
+            self._renew()
+            self._bind()
             began = _until_now(times, "bind", began)
         if rows:
             for versions in self._block.views(VERSION_KEY, start, start + rows):
@@ -255,16 +250,6 @@ class ActorRole:
             agents=tuple(self._actor.agents_ended[newest]),
             beside=self._others.versions if self._others else {},
         )
-
-
-def bound_of(slot: ObjectSlot) -> Bound:
-    """A version as actors see it."""
-    objects = {
-        name.removeprefix(READS): array.copy()
-        for name, array in slot.arrays.items()
-        if name.startswith(READS)
-    }
-    return Bound(slot.version, slot.arrays[PARAMS], objects, noted_versions(slot.arrays))
 
 
 def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.binding import Binding, Held
 from artos.buffer.model_block import ModelBlock
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.runs.plan import Plan, Site
 from artos.runtime.taping import Tape
+from artos.specs.bound import Bound
 from artos.specs.keys import MODEL_PARAM, OTHER_VERSIONS, PARAMS, READS, objects_of
 from artos.specs.members import LEARNER
 
 
 class OtherLearners:
-    """Binds the newest version of each of them, and notes in rows which ones these were.
+    """Binds the newest version of each of them, with past ones, and notes in rows which these were.
 
     What is read of one learner is all of one version, in the same slot of its model block.
     """
@@ -27,20 +28,24 @@ class OtherLearners:
     def __init__(
         self, plan: Plan, reads: Sequence[str], regions: Mapping[str, ObjectRegion]
     ) -> None:
-        self._regions = regions
         self._reads = {name: objects_of(reads, name, plan.learner) for name in regions}
-        self._private: dict[str, dict[str, NDArray[Any]]] = {name: {} for name in regions}
-        self._slots: dict[str, ObjectSlot] = {}
+        self._bindings = {name: Binding(region) for name, region in regions.items()}
 
     def bind(self, reader: int) -> None:
         """Bind the newest versions; they stay as they are until this is called again."""
-        for name, region in self._regions.items():
-            self._slots[name] = region.bind(reader, self._private[name])
+        for binding in self._bindings.values():
+            binding.renew(reader)
 
     @property
     def versions(self) -> dict[str, int]:
         """The version of each learner that is bound."""
-        return {name: slot.version for name, slot in self._slots.items()}
+        return {name: slot.version for name, slot in self._newest()}
+
+    @property
+    def pasts(self) -> dict[str, tuple[Bound, ...]]:
+        """The past versions of each learner of which some are kept."""
+        kept = ((n, each) for n, each in self._bindings.items() if each.region.spec.history)
+        return {name: binding.pasts for name, binding in kept}
 
     @property
     def objects(self) -> dict[str, NDArray[Any]]:
@@ -49,30 +54,27 @@ class OtherLearners:
             f"{name}/{each}": slot.arrays[
                 PARAMS if each == MODEL_PARAM else f"{READS}{name}/{each}"
             ]
-            for name, slot in self._slots.items()
+            for name, slot in self._newest()
             for each in self._reads[name]
         }
 
     def note(self, block: ActorBlock, start: int, stop: int) -> None:
         """Write into rows that are not committed yet by which versions they were made."""
-        for name, slot in self._slots.items():
+        for name, slot in self._newest():
             for versions in block.views(OTHER_VERSIONS + name, start, stop):
                 versions[...] = slot.version
 
-    def snapshot(self) -> dict[str, tuple[int, dict[str, NDArray[Any]]]]:
+    def snapshot(self) -> dict[str, Held]:
         """Copies of what is bound."""
-        return {
-            name: (slot.version, {each: slot.arrays[each].copy() for each in self._public(name)})
-            for name, slot in self._slots.items()
-        }
+        return {name: binding.snapshot() for name, binding in self._bindings.items()}
 
-    def go_on(self, found: Mapping[str, tuple[int, dict[str, NDArray[Any]]]]) -> None:
+    def go_on(self, found: Mapping[str, Held]) -> None:
         """Bind such copies."""
-        for name, (version, arrays) in found.items():
-            self._slots[name] = ObjectSlot(0, np.array([version, 0]), arrays)
+        for name, held in found.items():
+            self._bindings[name].go_on(held)
 
-    def _public(self, name: str) -> list[str]:
-        return [array.name for array in self._regions[name].spec.public]
+    def _newest(self) -> list[tuple[str, ObjectSlot]]:
+        return [(name, each.slots[0]) for name, each in self._bindings.items() if each.slots]
 
 
 class PeerStates:

@@ -42,9 +42,10 @@ from artos.runtime.member import MOST_EPISODES
 from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
+from artos.specs.by_learner import unknown
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
-from artos.specs.devices import read, unknown
+from artos.specs.devices import read
 from artos.specs.keys import (
     EVALUATION,
     MODEL_PARAM,
@@ -168,9 +169,11 @@ def _declaration_faults(workload: Workload) -> list[str]:
     counts = {
         "envs": workload.actor.envs,
         "steps": workload.steps,
-        "learners": workload.replicas,
     }
     faults: list[str] = []
+    replicas = _attempt(faults, "the number of learners", lambda: workload.replica_counts) or {}
+    by_name = isinstance(workload.replicas, Mapping)
+    counts |= {f"learners[{n!r}]" if by_name else "learners": each for n, each in replicas.items()}
     _attempt(faults, "the number of actors", lambda: workload.scaling)
     faults += [
         f"{name} must be at least 1, not {value}" for name, value in counts.items() if value < 1
@@ -214,7 +217,8 @@ def _declaration_faults(workload: Workload) -> list[str]:
         for fault in key.faults()
     ]
     if _attempt(faults, "the device", lambda: read(workload.device)) is not None:
-        faults += unknown(workload.device, workload.every_learner)
+        faults += unknown("device", workload.device, workload.every_learner)
+    faults += unknown("learners", workload.replicas, workload.every_learner)
     faults += policy_faults(workload)
     faults += _reading_faults(workload)
     faults += [
@@ -251,7 +255,12 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
             )
     if len({full_name(name, first) for name in reads}) < len(reads):
         yield f"{who} reads an object twice ({', '.join(reads)}): name each once"
-    history, every = workload.actor.history, workload.actor.every
+    yield from _past_faults(workload.actor, first)
+
+
+def _past_faults(actor: Actor, first: str) -> Iterator[str]:
+    """What is wrong with the past versions that it wants."""
+    who, history, every = type(actor).__name__, actor.history, actor.every
     if not 0 <= history <= MOST_PAST:
         yield (
             f"{who}.history must be within 0 and {MOST_PAST}, as many past versions as the model "
@@ -261,6 +270,14 @@ def _reading_faults(workload: Workload) -> Iterator[str]:
         yield f"{who}.every must be at least 1, not {every}"
     elif every > 1 and not history:
         yield f"{who}.every is {every}, but no past version is kept: set history, or leave it out"
+    for name in actor.past_of:
+        if name == first or f"{name}/{MODEL_PARAM}" not in actor.reads:
+            yield (
+                f"{who}.past_of has {name!r}: name learners there, beside the first, whose weights "
+                "it reads, as reads=('NAME/model_param',)"
+            )
+        elif not history:
+            yield f"{who}.past_of has {name!r}, and no past version is kept: set history, e.g. 8"
 
 
 def _across_rounds(workload: Workload) -> Iterator[str]:
@@ -343,7 +360,8 @@ def _policy_faults(workload: Workload, plan: Plan | None, module: Any) -> Iterab
     objects = {name: np.ones(key.shape, key.dtype) for name, key in read if key is not None}
     versions = {full_name(name, first).partition("/")[0]: -1 for name in actor.reads}
     params = _begun(module) if actor.history else None  # else nobody asks for them
-    actor.bound = Bound(-1, params, objects, versions, history=actor.history)
+    pasts_of: dict[str, tuple[Bound, ...]] = dict.fromkeys(actor.past_of, ())
+    actor.bound = Bound(-1, params, objects, versions, history=actor.history, pasts_of=pasts_of)
     return actor.faults(module)
 
 
@@ -370,6 +388,7 @@ def _draft(
     wanted += [key for trigger in workload.triggers.values() for key in trigger.objects_read()]
     wanted += getattr(workload.scaling, "objects", ())
     first, *others = workload.every_learner.items()
+    replicas = workload.replica_counts
     return Plan(
         reference=reference,
         name=workload.name,
@@ -404,7 +423,7 @@ def _draft(
         device=workload.devices[first[0]],
         data=data,
         changeable=tuple(first[1].changeable),
-        replicas=workload.replicas,
+        replicas=replicas[first[0]],
         learner=first[0],
         beside=tuple(
             Beside(
@@ -413,6 +432,7 @@ def _draft(
                 objects(workload, name, (), 1),
                 non_publishing=tuple(learner.non_publishing),
                 changeable=tuple(learner.changeable),
+                replicas=replicas[name],
             )
             for number, (name, learner) in enumerate(others)
         ),

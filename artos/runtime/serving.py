@@ -37,7 +37,7 @@ from artos.runs.loader import load_object, load_workload
 from artos.runs.plan import Plan, Site
 from artos.runtime.answering import Gathers, ServerRole
 from artos.runtime.device_meter import meter_of
-from artos.runtime.forkable import survives_a_fork
+from artos.runtime.forkable import held, survives_a_fork
 from artos.runtime.held import hand_over, take_up
 from artos.runtime.member import (
     TRACE_BYTES,
@@ -339,7 +339,10 @@ def prepare_site(site_text: str, plan_file: str, *, forks: bool) -> PreparedActo
     line = _line(msgspec.json.decode(site_text, type=Site))
     try:
         plan = plan_in(plan_file)
-        whole = not forks or survives_a_fork(lambda: prepared_actor(plan))
+        before = held()
+        # Before the trial, or it and this process would each import all of it.
+        load_object(plan.reference.source, plan.reference.folder)
+        whole = not forks or (held() == before and survives_a_fork(lambda: prepared_actor(plan)))
         prepared = PreparedActor(plan, prepared_actor(plan, environments=whole))
     except (Exception, SystemExit) as error:
         line.send(failed_to_start(error))

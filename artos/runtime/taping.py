@@ -226,8 +226,10 @@ def checksum_of(file: Path) -> str:
 
 def not_recorded(plan: Plan) -> Iterator[str]:
     """Why a run of this plan cannot be replayed; nothing if it can."""
-    if plan.replicas > 1 and plan.beside:
-        yield f"each of its learners has {plan.replicas} replicas: that is recorded only of one"
+    replicated = [name for name, count in plan.replica_counts.items() if count > 1]
+    if replicated and plan.beside:
+        who = ", ".join(replicated)
+        yield f"of its learners {who} has replicas: these are recorded where there is one learner"
     for device in sorted({*plan.devices.values()} - {CPU}):
         yield f"a learner computes on {device}, and a GPU's results differ from time to time"
 
@@ -260,7 +262,9 @@ def answers_file(plan: Plan, site: Site, server: str) -> AnswersFile | None:
 
 def recorder(plan: Plan, site: Site) -> Tape:
     """A new tape of the learner that ``site`` names; if it cannot be written, none."""
-    replicas_of_several = plan.replicas > 1 and len(site.members.publishers) > 1
+    publishers = site.members.publishers
+    several = len(publishers) > 1
+    replicas_of_several = several and any(len(site.members.together(m)) > 1 for m in publishers)
     # The first replica records what all of them did.
     if not site.logs or site.member.rank or replicas_of_several or any(not_recorded(plan)):
         return Tape()

@@ -35,8 +35,9 @@ def parted(env: str) -> tuple[str, dict[str, Any]]:
     """The name and the arguments of an address.
 
     Raises:
-        Refused: what stands in parentheses is not a list of ``name=literal``.
+        Refused: what stands in parentheses is not a list of ``name=literal``; or it is no text.
     """
+    named(env)
     if not env.endswith(")") or "(" not in env:
         return env, {}
     name, _, inside = env.partition("(")
@@ -48,6 +49,21 @@ def parted(env: str) -> tuple[str, dict[str, Any]]:
     if call.args or None in {each.arg for each in call.keywords}:
         raise Refused([_UNREADABLE.format(env)])
     return name, given
+
+
+def named(env: object) -> None:
+    """Whether an environment is given by an address, by which other processes make it, too.
+
+    Raises:
+        Refused: it is something else, such as a function that makes one.
+    """
+    if not isinstance(env, str):
+        called = getattr(env, "__name__", "")
+        name = called if called.isidentifier() else "make"
+        raise Refused(
+            [f"environment {env!r}: give a name by which the processes of a run find it; what a "
+             f"notebook has made goes to a file (%%writefile my_env.py), and is 'my_env:{name}'"]
+        )  # fmt: skip
 
 
 _UNREADABLE = "environment {}: write its arguments as --env-arg KEY=VALUE, or as (key=value)"

@@ -68,10 +68,37 @@ class Configuration(msgspec.Struct, frozen=True):
 
     number: Small = 0
     settings: Settings = {}
+    by_table: dict[Line, tuple[Small, Finite | None]] = {}
+    """The settings that the run's own table has changed: since which number, and what was before
+    (None: nothing). What somebody changes by hand afterwards is not among them."""
 
-    def changed(self, settings: Mapping[str, float]) -> Configuration:
+    def changed(self, settings: Mapping[str, float], *, by_table: bool = False) -> Configuration:
         """With these settings changed, too."""
-        return Configuration(self.number + 1, {**self.settings, **settings})
+        now, own = self.number + 1, {**self.by_table}
+        for name in settings:
+            if by_table:
+                own.setdefault(name, (now, self.settings.get(name)))
+            else:
+                own.pop(name, None)
+        return Configuration(now, {**self.settings, **settings}, own)
+
+    def back_to(self, then: Configuration) -> Configuration:
+        """As it is by hand, and as the table had changed it ``then``.
+
+        A run that goes on from a checkpoint learns once more what came after, and its table changes
+        the same things when it is there. What the checkpoint alone has could not be written down
+        when it was set.
+        """
+        if then.number > self.number:
+            return then
+        found = {**self.settings}
+        for name, (since, before) in self.by_table.items():
+            value = before if then.number < since else then.settings.get(name)
+            found.pop(name, None)
+            found |= {} if value is None else {name: value}
+        if found == self.settings:
+            return self
+        return Configuration(self.number + 1, found, self.by_table)
 
     def of(self, role: str) -> dict[str, float]:
         """Those of a role, or of the environments, by the names that these know."""
@@ -82,7 +109,8 @@ class Configuration(msgspec.Struct, frozen=True):
     def without(self, names: Sequence[str]) -> Configuration:
         """Without the settings of these names."""
         kept = {name: value for name, value in self.settings.items() if name not in names}
-        return self if kept == self.settings else Configuration(self.number + 1, kept)
+        own = {name: since for name, since in self.by_table.items() if name not in names}
+        return self if kept == self.settings else Configuration(self.number + 1, kept, own)
 
 
 def sendable(settings: Mapping[str, float]) -> dict[str, float]:

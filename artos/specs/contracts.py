@@ -94,8 +94,14 @@ class Actor:
     """Past versions that are kept for it, weights and what it reads: ``bound.past(k)``."""
     every: int = 1
     """A past version is kept of each so many."""
+    past_of: Sequence[str] = ()
+    """Other learners of which it has past versions, too: ``bound.past(k, of)``. It reads their
+    weights."""
     bound: Bound = Bound()
     """The version of ``bind``, with what it reads; set before ``bind`` is called."""
+    acts_as_bound: bool = True
+    """Whether it acts with the weights that ``bind`` is given, and not with others that it takes
+    from elsewhere."""
     shares_slots: bool = False
     """Whether it waits for answers at each step, so that several of them may share a CPU."""
     servers: Mapping[str, Server] = MappingProxyType({})

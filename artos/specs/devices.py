@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from artos.errors import Refused
-from artos.specs.unreadable import UNREADABLE
-from artos.system.closest import closest
+from artos.specs.by_learner import named
 
 CPU, POOL = "cpu", "pool"
 """What a device may be called, beside ``auto`` and ``cuda:N``."""
@@ -26,35 +25,11 @@ def read(value: Any) -> DeviceSetting:
     Raises:
         Refused: it is none of these.
     """
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = msgspec.json.decode(value)
-        except UNREADABLE as error:
-            raise Refused([f"device={value!r}: {error}: {_WORDS}"]) from None
-    elif isinstance(value, str) and "=" in value:
-        pairs = [part.partition("=") for part in value.split(",")]
-        names = [name.strip() for name, _, _ in pairs]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise Refused([f"device={value!r} names {', '.join(sorted(twice))} twice: {_WORDS}"])
-        value = dict(zip(names, (device.strip() for *_, device in pairs), strict=True))
+    value = named("device", value, _WORDS)
     try:
         return msgspec.convert(value, str | dict[str, str])
     except msgspec.ValidationError as error:
         raise Refused([f"device={value!r}: {str(error).lower()}: {_WORDS}"]) from None
-
-
-def by_learner(setting: DeviceSetting, learners: Collection[str]) -> dict[str, str]:
-    """The device of each learner: the CPU for those that a mapping does not name."""
-    each = setting if isinstance(setting, Mapping) else dict.fromkeys(learners, setting)
-    return {name: each.get(name, CPU) for name in learners}
-
-
-def unknown(setting: DeviceSetting, learners: Collection[str]) -> Iterator[str]:
-    """Names in a setting that are no learner's."""
-    for name in setting if isinstance(setting, Mapping) else ():
-        if name not in learners:
-            near = closest(name, [*learners])
-            yield f"device names {name!r}, which is no learner{near} (have {', '.join(learners)})"
 
 
 def beside_cpu(setting: Any) -> list[str]:

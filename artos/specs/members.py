@@ -104,19 +104,20 @@ class Members(msgspec.Struct, frozen=True, dict=True):
     @classmethod
     def of_run(
         cls, actors: int, *, learners: Mapping[str, int] = _ONE, evaluates: bool = False,
-        servers: Mapping[str, int] = _NONE, servers_apart: bool = False, replicas: int = 1,
+        servers: Mapping[str, int] = _NONE, servers_apart: bool = False,
+        replicas: Mapping[str, int] = _NONE,
     ) -> Members:  # fmt: skip
         """The ``learners`` with their threads, actors, the evaluator if there is one, and guests.
 
-        Of each learner there are so many ``replicas``. Then come the ``servers``, with their
-        threads, too; if actors live on other nodes, these are ``servers_apart`` from the run
+        Of each learner there are so many ``replicas``, or one. Then come the ``servers``, with
+        their threads, too; if actors live on other nodes, these are ``servers_apart`` from the run
         process. Guests are the template that actors are cloned from, and the process that changes a
         run from outside (``artos scale``).
         """
         learning = (
             Role(
-                name, replicas, LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows", publishes=True,
-                waits=True, trains=True, hosted=True, threads=threads,
+                name, replicas.get(name, 1), LEARNER, mail=_MAIL_OF_MANY_CLAIMS, idle="rows",
+                publishes=True, waits=True, trains=True, hosted=True, threads=threads,
             )
             for name, threads in learners.items()
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,8 +13,10 @@ import msgspec
 from artos.errors import Refused
 from artos.specs import devices
 from artos.specs.actor_count import ActorsSetting, actors_of
+from artos.specs.by_learner import named
 from artos.specs.counts import count
 from artos.specs.devices import DeviceSetting
+from artos.specs.replicas import WORDS, ReplicasSetting
 from artos.specs.unreadable import UNREADABLE
 
 
@@ -88,6 +90,11 @@ def convert(name: str, value: Any, kind: Any) -> Any:
         return value if type(value) is int else actors_of(value)
     if kind == DeviceSetting:
         return devices.read(value)
+    if kind == ReplicasSetting:
+        found = named(name, value, WORDS)
+        if isinstance(found, Mapping):
+            return {each: convert(f"{name}[{each!r}]", n, int) for each, n in found.items()}
+        return convert(name, found, int)
     try:
         read = _read(value.strip(), kind) if isinstance(value, str) else value
         return msgspec.convert(read, kind, strict=False)

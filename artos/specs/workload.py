@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from artos.specs.actor_count import Actors, ActorsSetting, actors_of
+from artos.specs.by_learner import by_learner
 from artos.specs.contracts import Actor, Learner
 from artos.specs.data import Rows
-from artos.specs.devices import DeviceSetting, by_learner
+from artos.specs.devices import CPU, DeviceSetting
 from artos.specs.elastic import Elastic
 from artos.specs.keys import CheckpointSetting, DataKey, ObjectKey, OnFull
 from artos.specs.members import LEARNER
+from artos.specs.replicas import ReplicasSetting
 from artos.specs.servers import Server
+from artos.specs.settings import convert
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,8 @@ class Workload:
     ``evaluation_episodes`` whole episodes greedily, beside the training.
 
     ``device`` is where all learners compute, or by name where each does: ``{"policy": "cuda:0",
-    "world_model": "pool"}``, and whoever is not named on the CPU.
+    "world_model": "pool"}``, and whoever is not named on the CPU. In the same way ``replicas`` says
+    how many processes make each update of all learners, or by name of each: ``{"world_model": 2}``.
 
     ``actors`` is a number, a schedule by update (``{0: 4, 5: 8}``), a policy of
     ``artos.specs.actor_count``, any of these as text (``"noise_scale:2..16"``), or a
@@ -82,7 +86,9 @@ class Workload:
     ] = "cpu"
     weight: Annotated[float, "its share where runs take turns"] = 1.0
     priority: Annotated[int, "whose turn comes first, whatever the weights"] = 0
-    replicas: Annotated[int, "processes that make each update together"] = 1
+    replicas: Annotated[
+        ReplicasSetting, "processes that make each update together; of each learner: NAME=N,..."
+    ] = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
     doubts: Sequence[str] = ()
     elastic: Elastic = field(default_factory=Elastic)
@@ -96,7 +102,17 @@ class Workload:
     @property
     def devices(self) -> dict[str, str]:
         """Where each learner is to compute."""
-        return by_learner(self.device, self.every_learner)
+        return by_learner(self.device, self.every_learner, CPU)
+
+    @property
+    def replica_counts(self) -> dict[str, int]:
+        """How many processes make the updates of each learner.
+
+        Raises:
+            Refused: ``replicas`` is invalid.
+        """
+        found = convert("learners", self.replicas, ReplicasSetting)
+        return by_learner(found, self.every_learner, 1)
 
     @property
     def answering(self) -> dict[str, Server]:

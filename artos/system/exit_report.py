@@ -25,6 +25,8 @@ class ExitReport:
     """Whether the member itself failed (it raised, hung or crashed); else a signal ended it."""
     fatal: bool = False
     """Whether another attempt would end the same way."""
+    asked_by: tuple[int, ...] | None = None
+    """Of a server that is on several nodes: the actors where it ended. None: all who ask it."""
 
     @classmethod
     def of_process(cls, pid: int, status: int, last_output: str) -> ExitReport:

@@ -1,26 +1,34 @@
-"""The CPUs of a worker: several workers of a user on one machine take different ones."""
+"""The CPUs of a worker: several workers on one machine, of whichever users, take different ones."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from artos.system import private_folder
 from artos.system.closing import Closing
 from artos.system.locks import FileLock
 from artos.system.shm import shm_root
+
+_PREFIX = "artos-cpu-"
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_READABLE = 0o444
+_ATTEMPTS = 10
+"""At a mark that others remove meanwhile: another user must not hold us up by that."""
 
 
 class OwnCpus(Closing):
     """So many of the ``usable`` CPUs, those that no other worker has if possible.
 
-    Each is marked by a locked file in shared memory, which belongs to one machine.
+    Each is marked by a locked file in shared memory, which belongs to one machine. All users can
+    read each other's marks, and so lock them. Nobody writes to one, and what another user puts in
+    place of it, or keeps locked, costs a worker no more than having that CPU for itself.
     """
 
     def __init__(self, usable: Sequence[int], count: int) -> None:
-        self._usable, self._count, self._folder = usable, count, _folder()
+        self._usable, self._count, self._folder = usable, count, shm_root()
         self._marks: dict[int, FileLock] = {}
 
     def now(self) -> tuple[int, ...]:
@@ -28,7 +36,7 @@ class OwnCpus(Closing):
         for cpu in self._usable:
             if len(self._marks) == self._count:
                 break
-            if cpu not in self._marks and (mark := _mark(self._folder, cpu)):
+            if cpu not in self._marks and (mark := _locked(self._mark(cpu), create=True)):
                 self._marks[cpu] = mark
         return tuple(sorted((*self._marks, *self.shared)))
 
@@ -42,40 +50,45 @@ class OwnCpus(Closing):
         """Leave them to others, with those of workers that were killed."""
         marks, self._marks = self._marks, {}
         for cpu, mark in marks.items():
-            with suppress(OSError):
-                (self._folder / str(cpu)).unlink()
-            mark.close()
+            with mark, suppress(OSError):  # another user's may stay
+                self._mark(cpu).unlink()
         tidy(self._folder)
+
+    def _mark(self, cpu: int) -> Path:
+        return self._folder / f"{_PREFIX}{cpu}"
 
 
 def tidy(folder: Path | None = None) -> list[Path]:
-    """Remove the marks of workers that were killed, and the folder with the last; returns which."""
-    folder, removed = folder or _folder(), list[Path]()
-    if not private_folder.is_ours(folder):
-        return []
-    with suppress(OSError):  # another worker may remove the folder, or what is in it
-        for path in folder.iterdir():
-            with suppress(OSError):
-                if left := FileLock.take(path, create=False):
-                    with left:
-                        path.unlink()
-                    removed.append(path)
-        folder.rmdir()  # if it is empty
+    """Remove the marks of workers that were killed, if they were this user's; returns which."""
+    removed = []
+    for path in (folder or shm_root()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            if left := _locked(path):
+                with left:
+                    path.unlink()
+                removed.append(path)
     return removed
 
 
-def _folder() -> Path:
-    return shm_root() / f"artos-cpus-{os.geteuid()}"
+def _locked(path: Path, *, create: bool = False) -> FileLock | None:
+    """The lock of a mark; None if another worker has it, or there can be none."""
+    with suppress(OSError):
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError, FileExistsError), ExitStack() as stack:
+                mark = stack.enter_context(FileLock(_opened(path, create)))
+                fcntl.flock(mark.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(path.lstat(), os.fstat(mark.fileno())):
+                    stack.pop_all()
+                    return mark
+    return None
 
 
-def _mark(folder: Path, cpu: int) -> FileLock | None:
-    """The mark of a CPU; None if another worker has it, or none can be made."""
-    while True:
-        with suppress(FileNotFoundError):  # the last worker has just removed the folder
-            try:
-                private_folder.keep(folder)
-                return FileLock.take(folder / str(cpu))
-            except FileNotFoundError:
-                raise
-            except OSError:  # also NotOurs
-                return None
+def _opened(path: Path, create: bool) -> int:
+    try:
+        return os.open(path, _FLAGS)
+    except FileNotFoundError:
+        if not create:
+            raise
+    made = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, _READABLE)
+    os.fchmod(made, _READABLE)  # whatever the umask
+    return made

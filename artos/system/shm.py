@@ -9,6 +9,7 @@ from artos.errors import Refused
 from artos.system import private_folder
 
 _VARIABLE = "ARTOS_SHM"
+MOST = "ARTOS_SHM_BYTES"
 
 
 def shm_root() -> Path:
@@ -27,6 +28,22 @@ def shm_root() -> Path:
 def named_root() -> Path:
     """Where shared memory is to be, whether or not it can be there."""
     return Path(os.environ.get(_VARIABLE) or "/dev/shm")
+
+
+def allowed_bytes(folder: Path) -> int | None:
+    """Bytes that may be taken in all in the filesystem of ``folder``; None: all that it has.
+
+    ``ARTOS_SHM_BYTES`` says how many, of shared memory, where something is lost before that is
+    full: Kubernetes evicts a pod that has more there than its volume's limit.
+
+    Raises:
+        Refused: that is no number.
+    """
+    if not (most := os.environ.get(MOST)):
+        return None
+    if not most.isdecimal():
+        raise Refused([f"{MOST} is {most!r}: write a number of bytes"])
+    return int(most) if folder.stat().st_dev == named_root().stat().st_dev else None
 
 
 def _unfit(root: Path) -> str:

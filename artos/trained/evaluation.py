@@ -139,7 +139,7 @@ def misfits(ours: EnvSpec, theirs: EnvSpec) -> Iterator[str]:
     for name in sorted(mine.keys() | other.keys()):
         if _form(mine.get(name)) != _form(other.get(name)):
             yield f"{theirs.name} shows {_form(other.get(name))} as {name}, {ours.name} showed " + (
-                f"{_form(mine.get(name))}: choose an environment like it"
+                f"{_form(mine.get(name))}: a policy plays in environments like its own"
             )
     kinds = [(a.kind, a.shape, a.sizes) for a in (ours.actions, theirs.actions)]
     if kinds[0] != kinds[1]:

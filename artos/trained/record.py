@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from artos.envs.known import KNOWN
 from artos.envs.spec import EnvSpec
-from artos.errors import CheckpointFault, NoSuchRun, Refused
+from artos.errors import NoSuchRun, Refused
 from artos.runs import checkpoint, run_config
-from artos.runs.checkpoint import BEST, MANIFEST, SAVED, Manifest
+from artos.runs.checkpoint import PARAMETER, Manifest
 from artos.runs.loader import built_in, load_workload
 from artos.runs.run_config import CONFIG, RunConfig
 from artos.specs.bound import Bound
@@ -28,8 +28,6 @@ from artos.system.closest import closest
 from artos.trained.trust import allow
 
 Floats = NDArray[np.float32]
-
-_PARAMETER = "model."
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -48,6 +46,8 @@ class Record(msgspec.Struct, frozen=True):
     """Of other learners, those that go with these weights."""
     pasts: tuple[Bound, ...] = ()
     """The past versions that actors have with these, from the newest on."""
+    pasts_of: dict[str, tuple[Bound, ...]] = {}
+    """Those of other learners."""
 
     def workload(self) -> Workload:
         """The workload, built from the run's own code; its environment is not made for this.
@@ -77,7 +77,9 @@ class Record(msgspec.Struct, frozen=True):
         return workload
 
 
-class _Config(RunConfig, frozen=True):
+class Config(RunConfig, frozen=True):
+    """What is needed of it to know which policies fit."""
+
     env_spec: EnvSpec | None = None
 
 
@@ -96,7 +98,7 @@ def read(
             another user says what is called, and ``trust`` does not say to do so.
     """
     try:
-        config, known = run_config.read(path, _Config)
+        config, known = run_config.read(path, Config)
     except OSError as error:
         runs = [found.parent.name for found in Path("runs").glob(f"*/{CONFIG}")]
         hint = closest(path.name, runs)
@@ -110,26 +112,24 @@ def read(
         reference = Reference.of(workload, settings, folder, built_in())
     env = known.env_spec.name if known.env_spec else ""
     allow(path, config, reference, trust=trust, moved=code is not None, env=env)
-    if best and not (path / BEST / MANIFEST).is_file():
-        why = (
-            "no version is kept as the best one yet: a run keeps it from its first evaluation on, "
-            "if it is given --set evaluate_every=N"
-        )
-        raise CheckpointFault(str(path), why)
-    arrays, manifest = checkpoint.load(path / (BEST if best else SAVED))
-    state = {n.removeprefix(_PARAMETER): a for n, a in arrays.items() if n.startswith(_PARAMETER)}
+    arrays, manifest = checkpoint.load(checkpoint.kept_in(path, best=best))
+    state = {n.removeprefix(PARAMETER): a for n, a in arrays.items() if n.startswith(PARAMETER)}
     objects = _read_with(arrays)
     for learner in manifest.learners:
         front = f"{learner}/"
         own = ((n.removeprefix(front), a) for n, a in arrays.items() if n.startswith(front))
         objects |= _read_with({read_as(name, learner): array for name, array in own})
-    pasts = tuple(
-        Bound(version, past.get(PARAMS), _read_with(past))
-        for version, past in sorted(checkpoint.past_in(arrays).items(), reverse=True)
-    )
+    pasts_of = {name: _pasts(arrays, f"{name}/") for name in manifest.learners}
     versions = {name: saved.version for name, saved in manifest.learners.items()}
     versions |= noted_versions(arrays)  # of the best version
-    return Record(str(path), config, reference, manifest, state, objects, versions, pasts)
+    pasts = _pasts(arrays)
+    return Record(str(path), config, reference, manifest, state, objects, versions, pasts, pasts_of)
+
+
+def _pasts(arrays: dict[str, NDArray[Any]], front: str = "") -> tuple[Bound, ...]:
+    """The past versions that a checkpoint has of a learner, from the newest on."""
+    found = sorted(checkpoint.past_in(arrays, front).items(), reverse=True)
+    return tuple(Bound(version, past.get(PARAMS), _read_with(past)) for version, past in found)
 
 
 def _read_with(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -272,7 +272,8 @@ class Trained:
         # Best versions of older releases do not say which versions of others they were played with.
         versions = dict.fromkeys(self._actor.policies, version) | record.versions
         pasts = record.pasts[:history]
-        return Bound(version, params, record.objects, versions, pasts=pasts, history=history)
+        pasts_of = {n: record.pasts_of.get(n, ())[:history] for n in self._actor.past_of}
+        return Bound(version, params, record.objects, versions, pasts, history, pasts_of)
 
     @property
     def during(self) -> During:

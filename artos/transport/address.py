@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class Published(msgspec.Struct, frozen=True):
     version: str = ""
     """The version of ARTOS that it runs."""
     pid: int = 0
+    runs: str = ""
+    """The folder of its runs."""
 
 
 def is_endpoint(text: str) -> bool:
@@ -86,22 +88,35 @@ def published_in(path: Path) -> Published:
 
 
 @contextmanager
-def published(path: Path | None, endpoint: str) -> Iterator[None]:
+def published(
+    path: Path | None, endpoint: str, runs: Path | None = None
+) -> Iterator[Callable[[], str]]:
     """Write an endpoint of this machine into ``path``, for its user alone, within the block.
+
+    The block gets what says which head of the same ``runs`` has written its own there since; "" if
+    none has.
 
     Raises:
         Refused: it cannot be written.
     """
     if path is None:
-        yield
+        yield str
         return
-    mine = Published(reachable(endpoint), socket.gethostname(), VERSION, os.getpid())
+    where = str(runs.resolve()) if runs else ""
+    mine = Published(reachable(endpoint), socket.gethostname(), VERSION, os.getpid(), where)
     try:
         write_durably(path, msgspec.json.encode(mine), 0o600)
     except OSError as error:
         raise Refused([f"--publish {path}: {error.strerror}"]) from error
+
+    def successor() -> str:
+        with suppress(Refused):
+            if (now := published_in(path)) != mine and now.runs == mine.runs:
+                return f"{now.endpoint} on {now.host}"
+        return ""
+
     try:
-        yield
+        yield successor
     finally:
         with suppress(Refused, OSError):  # another head may have taken over
             if published_in(path) == mine:

@@ -65,6 +65,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             control.StopRun,
             control.DrainNode,
             control.UndrainNode,
+            control.ReclaimNode,
         }
     ),
     KeyRole.NODE: frozenset(

@@ -23,6 +23,11 @@ def name_of(workload: Any, names: Mapping[str, Any]) -> str:
     """
     if isinstance(workload, str):
         return workload
+    if inspect.isclass(workload):
+        raise Refused(
+            [f"{workload.__name__} is a class: give a Workload that is made with it, or a function "
+             "that returns one"]
+        )  # fmt: skip
     if isinstance(workload, Workload):
         file = names.get("__file__", "")
         bound = [name for name, value in [*names.items()] if value is workload]

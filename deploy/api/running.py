@@ -22,6 +22,7 @@ import msgspec
 from artos.errors import ArtosError, Refused, RunExists
 from artos.protocol.views import Status
 from artos.runs.exit_status import ExitStatus
+from artos.specs import address
 from artos.specs.named import ENV_ARGS
 from artos.specs.settings import shown
 from artos.system.closest import closest
@@ -49,6 +50,12 @@ class Result(msgspec.Struct, frozen=True):
 
     folder: Path
     summary: dict[str, Any]
+
+    def __repr__(self) -> str:
+        """On a line, as a prompt or a notebook shows it; the summary is a page of numbers."""
+        mean = self.mean_return_100
+        learnt = "no episode has ended" if mean is None else f"mean return {mean:.4g}"
+        return f"<Result {self.folder}: {self.outcome}, {self.steps:,} steps, {learnt}>"
 
     @property
     def outcome(self) -> str:
@@ -111,6 +118,8 @@ def run(
         RunFailed: it failed; its weights so far are saved.
     """
     stop_if_imported()
+    if env is not None:
+        address.named(env)
     named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
     given = {"env": env, "total_steps": total_steps}
     chosen = {name: value for name, value in given.items() if value is not None} | settings

@@ -28,7 +28,9 @@ def add_to(parser: Parser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the command takes and hands to the suite."""
     parser.add_argument(
-        "name", nargs="?", help="a benchmark, all or paper; without one, lists them"
+        "name",
+        nargs="?",
+        help="a benchmark, or all, paper or readme (those of its rows); without one, lists them",
     )
     parser.add_argument(
         "--json",

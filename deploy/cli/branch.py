@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from pathlib import Path
 from typing import Any
 
 from artos.errors import Refused
@@ -31,6 +32,16 @@ def add_to(parser: Parser) -> None:
     parser.add_argument(
         "--greedy", action="store_true", help="take the best action; default: as in training"
     )
+    parser.add_argument(
+        "--with", dest="other", metavar="RUN",
+        help="act with the newest weights of this run; default: with those that the actor has",
+    )  # fmt: skip
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="act with the version with the best evaluation (--set evaluate_every=N), of --with or "
+        "of RUN itself",
+    )
     add_deadline(parser, 600.0, "how long to wait for them")
     add_json(parser)
     parser.set_defaults(command=branch_run)
@@ -45,9 +56,11 @@ def branch_run(options: argparse.Namespace) -> int:
         if not options.until.isdigit():
             raise Refused([f"--until {options.until}: give a number of steps, or {_END}"])
         until = int(options.until)
+    other = None if options.other is None else folder_of_run(options, run=options.other)
     found = branch(
         folder_of_run(options), options.actor, options.times, env=options.env, until=until,
-        seed=options.seed, greedy=options.greedy, seconds=options.deadline,
+        seed=options.seed, greedy=options.greedy, weights=other, best=options.best,
+        seconds=options.deadline,
     )  # fmt: skip
     if options.json:
         print_json(found)
@@ -60,10 +73,12 @@ def branch_run(options: argparse.Namespace) -> int:
 def _text(found: dict[str, Any]) -> str:
     children, so_far = found["children"], found["so_far"]
     played = [child for child in children if not child["fault"]]
+    others = {(each["version"], Path(each["weights"]).name) for each in played if each["weights"]}
     lines = [
         f"actor {found['actor']} at row {found['row']}, version {found['version']}: "
         f"{so_far['steps']} steps into an episode, return {so_far['return']:g} so far",
-        f"{len(played)} of {len(children)} continuations, by {found['by']}",
+        f"{len(played)} of {len(children)} continuations, by {found['by']}"
+        + "".join(f", with version {version} of {run}" for version, run in others),
         "",
         f"{'child':>5} {'return':>10} {'steps':>7}",
     ]

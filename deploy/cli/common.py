@@ -65,13 +65,19 @@ def writing(flag: str, path: Path) -> Iterator[None]:
         raise Refused([f"{flag} {path}: {error.strerror}"]) from error
 
 
-def folder_of_run(options: argparse.Namespace, what: str = "checkpoint") -> Path:
-    """The folder of the run that was named; of one of a head ``what`` is needed is copied first."""
+def folder_of_run(
+    options: argparse.Namespace, what: str = "checkpoint", run: str | None = None
+) -> Path:
+    """The folder of the run that was named, by default as ``RUN``.
+
+    Of one of a head ``what`` is needed is copied first.
+    """
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    elsewhere = f"for a run of the head: {options.run}@" if os.environ.get("ARTOS_HEAD") else ""
-    return folder_of(local(options.run, what), options.runs, elsewhere)
+    name = options.run if run is None else run
+    elsewhere = f"for a run of the head: {name}@" if os.environ.get("ARTOS_HEAD") else ""
+    return folder_of(local(name, what), options.runs, elsewhere)
 
 
 def renewing(options: argparse.Namespace, folder: Path) -> Callable[[], None]:

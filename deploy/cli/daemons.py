@@ -89,6 +89,12 @@ def add_worker(parser: Parser) -> None:
         help="leave once this file exists, or this URL answers with more than no: "
         "the machine is taken back",
     )
+    parser.add_argument(
+        "--joined",
+        type=Path,
+        metavar="FILE",
+        help="is there as long as this worker is with the head, for a probe or a script",
+    )
     add_labels(parser, "this node has")
     _add_devices(parser)
     _add_json(parser)
@@ -123,9 +129,9 @@ def run_head(options: argparse.Namespace) -> int:
         logging_to(_form(options)),
         HeadDaemon(wanted) as daemon,
         lent(wanted.devices, "artos head"),
-        published(wanted.publish, daemon.endpoint),
+        published(wanted.publish, daemon.endpoint, wanted.runs) as successor,
     ):
-        daemon.run()
+        daemon.run(successor)
     return ExitStatus.DONE
 
 
@@ -148,7 +154,7 @@ def run_worker(options: argparse.Namespace) -> int:
     wanted = WorkerOptions(
         options.head, options.keys, options.name, options.slots, options.stop_seconds,
         options.devices or "", options.runs_per_slot, options.notice,
-        tuple(options.labels), options.lifetime,
+        tuple(options.labels), options.lifetime, options.joined,
     )  # fmt: skip
     with (
         logging_to(_form(options)),

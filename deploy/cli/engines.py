@@ -67,6 +67,13 @@ def add_up(parser: Parser) -> None:
         help="that a worker has for leaving once the engine takes it back; default: 90",
     )
     parser.add_argument(
+        "--notice-at",
+        default="",
+        metavar="FILE|URL",
+        help="where workers see, too, that their machine is taken back: this file exists, or this "
+        "URL answers with more than no, as on spot machines of clouds",
+    )
+    parser.add_argument(
         "--wait",
         type=float,
         default=120.0,
@@ -112,6 +119,7 @@ def bring_up(options: argparse.Namespace) -> int:
         runs_per_slot=options.runs_per_slot,
         labels=tuple(options.labels),
         notice=options.notice,
+        notice_at=options.notice_at,
         config=config_for_engine(options.config) if options.config else "",
         python=options.python,
     )

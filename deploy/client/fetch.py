@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -17,6 +18,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.regular_file import contents, opened
+from deploy.client.checksums import note, remove_damaged
 from deploy.client.copied import remember
 from deploy.client.head_client import HeadClient
 from head.records.summary_file import FILE
@@ -60,15 +62,19 @@ class Fetched(msgspec.Struct, frozen=True):
     bytes: int = 0
 
 
-def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetched:
+def fetch(
+    client: HeadClient, run: str, target: Path, what: str = "all", *, check: bool = True
+) -> Fetched:
     """Copy what is new of a run into ``target``.
+
+    To ``check`` reads all that is there already; what was damaged since it came is copied anew.
 
     Raises:
         Refused: there is no such run, it is another user's, it has no files yet, or ``target``
             holds another one.
         NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``.
     """
-    files, moved = 0, 0
+    files, came = 0, Counter[str]()
     for _ in range(_TRIES):
         view = client.status(run)
         there = _wanted(client.files(view.name), what)
@@ -77,14 +83,15 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
         if view.state not in OVER:  # it is of the time before the run was resumed
             there = {name: about for name, about in there.items() if name != FILE}
             (target / FILE).unlink(missing_ok=True)
+        if check:
+            remove_damaged(target, there)
+            check = False
         for name in sorted(there, key=lambda name: name.startswith(_CHECKPOINTS)):
             if _is_here(target, name, there[name]):
                 continue
             try:
-                files, moved = (
-                    files + 1,
-                    moved + _copy(client, view.name, target, name, there[name][1]),
-                )
+                came[name] += _copy(client, view.name, target, name, there[name][1])
+                files += 1
             except Refused:
                 if name in client.files(view.name):
                     raise
@@ -97,7 +104,8 @@ def fetch(client: HeadClient, run: str, target: Path, what: str = "all") -> Fetc
             for checkpoint in _CHECKPOINTS:
                 _complete(target, checkpoint, _of(checkpoint, there))
             remember(target, view.state)
-            return Fetched(view.name, str(target), view.state, files, moved)
+            note(target, there, came)
+            return Fetched(view.name, str(target), view.state, files, came.total())
         # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
     both = f"a checkpoint and a journal of {run}"
     raise DeadlineExceeded(f"{both}, neither of which is replaced while it is copied", _TRIES)
@@ -108,8 +116,10 @@ def follow(
     say: Callable[[Fetched], object],
 ) -> Fetched:  # fmt: skip
     """``fetch`` every so many ``seconds`` until the run is over; news are said as they come."""
+    check = True
     while True:
-        fetched = fetch(client, run, target, what)
+        fetched = fetch(client, run, target, what, check=check)
+        check = False
         if fetched.files:
             say(fetched)
         if fetched.state in OVER:
@@ -145,7 +155,9 @@ def _of(folders: str | tuple[str, ...], files: Files) -> Files:
 
 
 def _is_here(target: Path, name: str, about: tuple[int, int]) -> bool:
-    for path in (target / name, _part(target, name)):
+    # Parts of a checkpoint wait until all of it is here; others get their names at once.
+    parts = [_part(target, name)] if name.startswith(_CHECKPOINTS) else []
+    for path in (target / name, *parts):
         try:
             found = path.stat()
         except FileNotFoundError:
@@ -170,13 +182,15 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
     path.parent.mkdir(parents=True, exist_ok=True)
     grows = name.endswith(_GROW) or name.startswith(_EVENTS)
     into = path if grows and _goes_on(client, run, name, path) else part
-    into.touch()
+    if not into.exists():
+        into.touch()
     found, moved = into.stat(), 0
     # A part is of the file that is there now if it has its time.
     start = found.st_size if into is path or found.st_mtime_ns == changed else 0
     try:
         with opened(into, "r+b") as file:
-            file.truncate(start)
+            if start < found.st_size:  # which would change its time
+                file.truncate(start)
             file.seek(start)
             while True:
                 data, about = client.file(run, name, start + moved)
@@ -189,6 +203,8 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
                 if not data:
                     break
                 file.write(data)
+                file.flush()
+                os.utime(into, ns=(changed, changed))  # so that it goes on if we are killed
                 moved += len(data)
     finally:
         os.utime(into, ns=(changed, changed))

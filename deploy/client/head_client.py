@@ -106,6 +106,13 @@ class HeadClient(Closing):
         """Place actors on a drained node again; raises what ``request`` raises."""
         return self.request(control.UndrainNode(node))
 
+    def reclaim(self, node: str, seconds: float) -> None:
+        """Have the worker of a node leave within so many seconds, as its machine ends then.
+
+        Raises what ``request`` raises.
+        """
+        self.request(control.ReclaimNode(node, seconds))
+
     def request(self, message: control.UserRequest) -> dict[str, Any]:
         """The data of the head's answer to a request.
 

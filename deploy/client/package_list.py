@@ -12,7 +12,7 @@ from artos.system.regular_file import contents
 
 _LOCK = "uv.lock"
 _EXPORT = (
-    "uv", "export", "--frozen", "--no-dev", "--no-header", "--no-hashes", "--no-emit-project",
+    "uv", "export", "--frozen", "--no-dev", "--no-header", "--no-emit-project",
     "--no-emit-package", "artos", "--format", "requirements-txt", "--directory",
 )  # fmt: skip
 _SECONDS = 60.0
@@ -28,8 +28,11 @@ _LOCAL = re.compile(
 def package_list(file: Path) -> bytes:
     """What pip is to install on each machine: a list for pip as it is, or what a uv.lock names.
 
+    The latter has a checksum for each package, so that nothing else is installed.
+
     Raises:
-        Refused: the file cannot be read, names files of this machine, or there is no uv to read it.
+        Refused: the file cannot be read, names files of this machine, there is no uv to read it, or
+            it lacks a checksum.
     """
     try:
         listed = _exported(file) if file.name == _LOCK else contents(file)
@@ -42,6 +45,14 @@ def package_list(file: Path) -> bytes:
         raise Refused(
             [f"--packages {file} names what only this machine has, or ARTOS ({here[0].strip()}): "
              f"list packages of an index, all of them in one file"]
+        )  # fmt: skip
+    entries = [line for line in text.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
+    bare = [entry.split()[0] for entry in entries if "--hash=" not in entry]
+    if bare and file.name == _LOCK:
+        raise Refused(
+            [f"--packages {file} has no checksum of {', '.join(bare)} (what is from git has none): "
+             f"to have packages installed unverified, submit the list that `uv export --no-hashes "
+             f"--no-emit-project -o requirements.txt` makes"]
         )  # fmt: skip
     return listed
 

@@ -19,6 +19,7 @@ from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
 from deploy.dashboard.lags import of_journal, of_progress, of_summary
 from deploy.dashboard.paths import path_of_row, path_of_version
+from deploy.dashboard.rare import RareLines
 from deploy.dashboard.sources import Source
 from deploy.dashboard.timeline import timeline
 from deploy.dashboard.wiring import rates, wiring
@@ -27,6 +28,7 @@ from deploy.metrics.families import families
 from deploy.tracing.lines import Config
 from head.daemon import status_api
 from head.records.run_folder import LOG, LOGS
+from head.records.shape import Shape
 from triggers.journal_index import JournalIndex
 
 Query = Mapping[str, str]
@@ -40,7 +42,7 @@ class Answers:
     """Answers questions about the runs of a source; raises ArtosError with words for a person."""
 
     def __init__(self, source: Source, prices: bills.Prices | None = None) -> None:
-        self._source, self._prices = source, prices
+        self._source, self._prices, self._rare = source, prices, RareLines()
 
     def runs(self, query: Query) -> Any:
         """All runs in short."""
@@ -64,9 +66,13 @@ class Answers:
     def curves(self, query: Query) -> Any:
         """Curves of runs, those of a group with their spread: ``runs``, ``what``, ``across``."""
         named = [name for name in query.get("runs", "").split(",") if name]
-        names = named or [run.name for run in self._source.cluster().runs][-_MOST_RUNS:]
+        every = named or [run.name for run in self._source.cluster().runs]
+        names = every[:_MOST_RUNS] if named else every[-_MOST_RUNS:]
         folders, faults = dict[str, Path](), dict[str, str]()
-        for name in names[:_MOST_RUNS]:
+        if (more := len(every) - len(names)) > 0:
+            why = f"left out: the {'first' if named else 'last'} {_MOST_RUNS} are drawn"
+            faults[f"{more:,} more runs"] = f"{why}; name those that you want, with runs="
+        for name in names:
             try:
                 folders[name] = self._source.folder(name, NUMBERS)
             except (Refused, OSError) as error:  # of another user, say, or without a folder yet
@@ -96,15 +102,19 @@ class Answers:
         if not since <= until:
             raise Refused([f"from={since:g} must not come after to={until:g}"])
         with self._journal(name) as (index, config):
-            return timeline(index, since, until, config.plan.steps if config.plan else 0)
+            steps = config.plan.steps if config.plan else 0
+            return timeline(index, since, until, steps, self._rare)
 
     def path(self, name: str, query: Query) -> Any:
-        """The path of a row (``actor`` and ``row``) or of a ``version``."""
-        with self._journal(name) as (index, _):
+        """The path of a row (``actor``, ``row``, maybe ``env``), or a ``learner``'s ``version``."""
+        with self._journal(name) as (index, config):
+            shape = _shape_of(name, config)
             if "version" in query:
                 learner = query.get("learner", "learner")
-                return path_of_version(index, int(_number(query, "version")), learner)
-            return path_of_row(index, int(_number(query, "actor")), int(_number(query, "row")))
+                return path_of_version(index, shape, int(_number(query, "version")), learner)
+            actor, row = int(_number(query, "actor")), int(_number(query, "row"))
+            env = int(_number(query, "env")) if query.get("env") else None
+            return path_of_row(index, shape, actor, row, env)
 
     def lags(self, name: str, query: Query) -> Any:
         """A histogram of the lag of the rows that it learned from."""
@@ -117,9 +127,8 @@ class Answers:
     def wiring(self, name: str, query: Query) -> Any:
         """The table of triggers as nodes and edges, with what flows now."""
         with self._journal(name) as (index, config):
-            if config.plan is None:
-                raise Refused([f"{name}: config.json has no plan, as in earlier versions of ARTOS"])
-            return wiring(config.plan, self._source.run(name).progress, rates(index))
+            shape = _shape_of(name, config)
+            return wiring(shape, self._source.run(name).progress, rates(index))
 
     def log(self, name: str, query: Query) -> Any:
         """A piece of a ``log`` from ``offset`` on; a negative one counts from the end."""
@@ -164,6 +173,12 @@ class Answers:
         return {
             "runs": self.runs, "cluster": self.cluster, "bill": self.bill, "curves": self.curves
         }  # fmt: skip
+
+
+def _shape_of(name: str, config: Config) -> Shape:
+    if config.plan is None:
+        raise Refused([f"{name}: config.json has no plan, as in earlier versions of ARTOS"])
+    return config.plan
 
 
 def _logs(folder: Path) -> list[str]:

@@ -77,7 +77,12 @@ def app_of(
     return Starlette(
         routes=[*routes, Mount("/page", StaticFiles(directory=_PAGE))],
         middleware=middleware,
-        exception_handlers={ArtosError: _faults, HTTPException: _not_here, OSError: _faults},
+        exception_handlers={
+            ArtosError: _faults,
+            HTTPException: _not_here,
+            OSError: _faults,
+            Exception: _own_fault,
+        },
     )
 
 
@@ -100,7 +105,7 @@ def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], A
         async def stream() -> AsyncIterator[bytes]:
             said, found = b"", first
             while not ends() and not await request.is_disconnected():
-                if (data := _encoded(found)) != said:
+                if (data := encoded(found)) != said:
                     said = data
                     yield b"data: " + data + b"\n\n"
                 await anyio.sleep(_PERIOD)
@@ -114,15 +119,16 @@ def _events(answers: Answers, ends: Callable[[], bool]) -> Callable[[Request], A
     return events
 
 
-def _encoded(found: Any) -> bytes:
+def encoded(found: Any) -> bytes:
+    """An answer as JSON."""
     try:
         return msgspec.json.encode(found)
-    except UnicodeEncodeError:  # a name of a file that is no text
+    except (UnicodeEncodeError, OverflowError):  # a name that is no text, a number beyond 64 bits
         return json.dumps(msgspec.to_builtins(found)).encode()
 
 
 def _json(found: Any, status: int = 200) -> Response:
-    return Response(_encoded(found), status, media_type="application/json")
+    return Response(encoded(found), status, media_type="application/json")
 
 
 def _words(error: Exception) -> list[str]:
@@ -142,6 +148,12 @@ async def _faults(request: Request, error: Exception) -> Response:
 async def _not_here(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return _json({"error": [f"there is nothing at {request.url.path}"]}, status)
+
+
+async def _own_fault(request: Request, error: Exception) -> Response:
+    """What nobody has foreseen; the server logs it."""
+    said = f"the dashboard failed ({type(error).__name__}: {error}); its output says where"
+    return _json({"error": [said]}, 500)
 
 
 class _Headers:

@@ -10,7 +10,7 @@ import numpy as np
 
 from artos.protocol.lag import NAMES, in_order, measure
 from artos.protocol.views import Status
-from deploy.dashboard.timeline import Reading
+from deploy.dashboard.reading import Reading
 from triggers.journal_index import JournalIndex
 
 _PLACES, _PIECE = 128, 16 << 10

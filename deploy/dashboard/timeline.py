@@ -11,8 +11,9 @@ import msgspec
 from msgspec import field
 
 from artos.specs.members import in_order
+from deploy.dashboard.rare import RareLines, Timed
+from deploy.dashboard.reading import Reading
 from deploy.tracing.events import Event, Tracer, within
-from deploy.tracing.lines import checked
 from triggers.journal_index import JournalIndex
 
 _MOST_EXACT = 3 << 19
@@ -21,6 +22,8 @@ _COLUMNS, _SAMPLE = 96, 24 << 10
 """Samples of a long time, and bytes of the journal that each takes."""
 _BEFORE, _BEHIND = 64 << 10, 128 << 10
 """Bytes more, for what causes something in a part, and for what began in it and ended later."""
+_MOST_MARKS = 500
+"""Of a long time; of more, these are spread evenly over all of them."""
 _MICRO = 1e-6
 
 
@@ -69,8 +72,9 @@ class Timeline(msgspec.Struct, frozen=True):
     """A part of a run's time, and what is known of it.
 
     ``begin`` and ``end`` are those of the whole run, ``since`` and ``until`` of this part. It has
-    ``spans``, ``marks`` and ``arrows``; where these were too many it has ``columns`` instead.
-    ``damaged`` counts lines that cannot be understood and are left out.
+    ``spans``, ``marks`` and ``arrows``; where these were too many it has ``columns`` instead, and
+    of the marks deaths, moves, lost rows, new settings, and where the run was resumed. ``damaged``
+    counts lines that cannot be understood and are left out.
     """
 
     begin: float
@@ -84,37 +88,18 @@ class Timeline(msgspec.Struct, frozen=True):
     arrows: list[Arrow] = []
     columns: list[Column] = []
     damaged: int = 0
+    marks_left_out: int = 0
+    """Those for which there is no room."""
+    marks_to_find: float = 0.0
+    """The share of this part in which they have not been looked for yet: ask again."""
 
 
-class Reading:
-    """Reads pieces of a journal as events; counts the lines that it could not understand."""
-
-    def __init__(self, index: JournalIndex) -> None:
-        self._index = index
-        self.damaged = 0
-
-    def lines(self, begin: int, end: int) -> Iterator[dict[str, Any]]:
-        """The lines that can be understood of those between two addresses."""
-        for _, line in self._index.lines(max(0, begin), end):
-            try:
-                found = checked(line) if line else None
-            except msgspec.ValidationError:
-                found = None
-            if found is None:
-                self.damaged += 1
-            else:
-                yield found
-
-    def events(self, begin: int, end: int, steps: int) -> Iterator[Event]:
-        """What these lines tell; ``steps`` is how many rows of an actor a round has."""
-        begin = max(0, begin)
-        offset = 1e6 * self._index.offset_at(begin)
-        tracer = Tracer(steps, begun=begin > 0, offset=offset)
-        return tracer.of(self.lines(begin, end))
-
-
-def timeline(index: JournalIndex, since: float, until: float, steps: int = 0) -> Timeline:
+def timeline(
+    index: JournalIndex, since: float, until: float, steps: int = 0, rare: RareLines | None = None
+) -> Timeline:
     """What is known of the time from ``since`` to ``until``, in seconds.
+
+    ``rare`` remembers what it found in long journals when it was asked before.
 
     Raises:
         JournalDamaged: a file of the journal cannot be read or unpacked.
@@ -129,8 +114,16 @@ def timeline(index: JournalIndex, since: float, until: float, steps: int = 0) ->
         found = _exact(within(events, since, until), whole)
     else:
         columns = _columns(index, reading, since, until)
+        lines, left = (rare or RareLines()).of(index, begin, end)
+        marks = [mark for mark in _marks(lines) if since <= mark.at <= until]
+        room = min(len(marks), _MOST_MARKS)
+        kept = [marks[n * len(marks) // room] for n in range(room)]
         members = {member for column in columns for member in column.shares}
-        found = Timeline(*whole, exact=False, members=rows_in_order(members), columns=columns)
+        members |= {mark.member for mark in kept if mark.member}
+        found = Timeline(
+            *whole, exact=False, members=rows_in_order(members), marks=kept, columns=columns,
+            marks_left_out=len(marks) - room, marks_to_find=left,
+        )  # fmt: skip
     return msgspec.structs.replace(found, damaged=reading.damaged)
 
 
@@ -165,6 +158,16 @@ def _exact(events: Iterator[Event], whole: tuple[float, float, float, float]) ->
     return Timeline(
         *whole, exact=True, members=members, spans=spans, marks=marks, arrows=arrows
     )  # fmt: skip
+
+
+def _marks(lines: Iterable[Timed]) -> list[Mark]:
+    """What these lines, which are rare, tell of a long time."""
+    ordered = sorted(lines, key=lambda each: each[0])
+    own = ({**line, "t": time} for time, line in ordered if "began" not in line)
+    found = _exact(Tracer(begun=True).of(own), (0, 0, 0, 0))
+    moved = [Mark(s.member, "moved", s.end, s.facts) for s in found.spans if s.kind == "start"]
+    resumed = [Mark("", "resumed", time) for time, line in ordered if "began" in line]
+    return sorted([*found.marks, *moved, *resumed], key=lambda mark: mark.at)
 
 
 def _columns(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import field
 
 from artos.protocol.views import RunFacts
-from deploy.dashboard.timeline import Reading
+from deploy.dashboard.reading import Reading
 from head.records.shape import Shape
 from triggers.journal_index import JournalIndex
 from triggers.targets import parsed

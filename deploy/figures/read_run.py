@@ -114,7 +114,9 @@ class ReadRun:
         named = {name: shown(value) for name, value in self.asked.settings.items()}
         asked = self.asked
         of = {"algorithm": asked.algorithm, "env": asked.env}
-        return of | named | {"workload": asked.workload}
+        # In two folders one name may be two workloads; those of ARTOS are nowhere.
+        here = Path(asked.folder) if ":" in asked.workload else Path()
+        return of | named | {"workload": str(here / asked.workload)}
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,18 @@ def labels(every: Sequence[Mapping[str, str]]) -> list[str]:
     workloads = {(what, each.get("workload")) for what, each in zip(whats, every, strict=True)}
     if len(workloads) > len({*whats}):
         differ.append("workload")
+    brief = _brief({each.get("workload", "") for each in every})
+    told = [{**each, "workload": brief[each.get("workload", "")]} for each in every]
     return [
         " ".join([what, *(f"{name}={each[name]}" for name in differ if name in each)])
-        for what, each in zip(whats, every, strict=True)
+        for what, each in zip(whats, told, strict=True)
     ]
+
+
+def _brief(workloads: set[str]) -> dict[str, str]:
+    """As few of the last parts of each path as tell them apart."""
+    parts = {each: Path(each).parts for each in workloads}
+    most = max(map(len, parts.values()), default=0)
+    counted = ({each: "/".join(p[-n:]) for each, p in parts.items()} for n in range(1, most + 1))
+    whole = {each: each for each in workloads}
+    return next((brief for brief in counted if len({*brief.values()}) == len(parts)), whole)

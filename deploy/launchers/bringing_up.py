@@ -25,6 +25,7 @@ from deploy.launchers.launcher import (
     EngineFailed,
     Launcher,
     Unit,
+    last_said,
     launcher_of,
     launcher_type,
     misasked,
@@ -36,6 +37,8 @@ _MARGIN = 10.0
 _WITHOUT_HEAD = 10.0
 """Seconds without a unit of the head, after which it is taken as ended: a list may lag behind."""
 _LAST_BYTES = 1_000
+_NAMED = 8
+"""Workers that are named; of more there is the number."""
 Say = Callable[[str], None]
 
 
@@ -45,7 +48,7 @@ class HeadEnded(ArtosError):
     def __init__(self, name: str, log: Path) -> None:
         self.name, self.log, self.last = name, log, ""
         with suppress(OSError):
-            self.last = contents(log)[-_LAST_BYTES:].decode(errors="replace").strip()
+            self.last = _end_of(log)
         super().__init__(
             f"the head of {name} has ended; once its reason is mended, `artos up` starts it again "
             f"(`artos down {name}` gives up). The end of {log}:\n{self.last}"
@@ -89,8 +92,6 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
         say(caution)
     with _alone(wanted):
         joined = _join(wanted)
-        if not joined and (taken := launcher.taken()):
-            raise Refused([f"{wanted.engine}: {taken}: take another --name"])
         try:
             if not joined:
                 wanted.save()
@@ -192,7 +193,7 @@ def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Sta
         if started.head or any(unit.index == HEAD for unit in units):
             without = Deadline(_WITHOUT_HEAD)
         elif without.passed and not launcher.inside:
-            raise HeadEnded(cluster.name, cluster.logs / "head.log")
+            raise HeadEnded(cluster.name, cluster.log(HEAD))
         if (news := "; ".join(started.missing)) != said:
             said = news
             say(f"waiting for {news}")
@@ -227,6 +228,14 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
             names = {node.name for node in nodes}
             others = [u for u in units if u.index != HEAD and cluster.node(u.index) not in names]
             missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
+            there = {unit.index for unit in units}
+            ended = [
+                index
+                for index in range(cluster.least)
+                if index not in there and cluster.node(index) not in names
+            ]
+            if ended and (why := launcher.refusal(ended) or _last_line(cluster, ended, began)):
+                missing[-1] += f": {why}"
     started = Started(
         cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
         f"{FILE}{cluster.address}", head if view.version else "", "", nodes, tuple(missing),
@@ -240,14 +249,15 @@ def _look_at_units(
     """What only the engine can tell, as the head cannot be reached from here."""
     heads = [unit for unit in units if unit.index == HEAD]
     workers = [unit for unit in units if unit.index != HEAD]
-    up = [unit for unit in workers if unit.state == "runs"]
+    up = [unit for unit in workers if unit.state == "runs" and unit.ready]
     missing = []
-    if not any(unit.state == "runs" for unit in heads):
+    if not any(unit.state == "runs" and unit.ready for unit in heads):
         missing.append(_missing("the head", heads, began))
     if (lacks := cluster.least - len(up)) > 0:
-        waiting = [unit for unit in workers if unit.state != "runs"]
-        missing.append(_missing(f"{lacks} of {cluster.least} workers", waiting, began))
-    if missing and len(units) <= cluster.least and (why := launcher.refusal()):
+        others = [unit for unit in workers if unit not in up]
+        missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
+    ended = [index for index in range(cluster.least) if index not in {u.index for u in up}]
+    if missing and len(units) <= cluster.least and (why := launcher.refusal(ended)):
         missing[-1] += f": {why}"
     head, forward = launcher.way_in()
     address = f"tcp://127.0.0.1:{head.rpartition(':')[2]}"
@@ -260,9 +270,38 @@ def _look_at_units(
     )  # fmt: skip
 
 
+def _last_line(cluster: Cluster, workers: Sequence[int], began: float) -> str:
+    """What the first of these said last, in a log that its machine shares with this one.
+
+    "" if it has said nothing since ``began``: what an earlier one said is not why.
+    """
+    for log in map(cluster.log, workers):
+        with suppress(OSError):
+            said = last_said(_end_of(log))
+            if said and log.stat().st_mtime >= began:
+                return said
+    return ""
+
+
+def _end_of(log: Path) -> str:
+    return contents(log)[-_LAST_BYTES:].decode(errors="replace").strip()
+
+
 def _missing(what: str, units: Sequence[Unit], began: float) -> str:
-    """What is missing, what its units wait for, and since when."""
+    """What is missing, what its units wait for, and since when.
+
+    Of ``units`` those that run have not joined the head, or are a head that does not listen.
+    """
     reasons = sorted({unit.why for unit in units if unit.why and unit.state != "runs"})
+    running = sorted(unit.index for unit in units if unit.state == "runs")
+    if running == [HEAD]:
+        reasons.append("it runs but does not answer")
+    elif len(running) == 1:
+        reasons.append(f"worker {running[0]} runs but has not joined the head")
+    elif running:
+        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+        names = ", ".join(map(str, running[:_NAMED]))
+        reasons.append(f"workers {names}{more} run but have not joined the head")
     oldest = min((unit.since for unit in units if unit.since), default=began)
     since = datetime.fromtimestamp(oldest).astimezone().strftime("%H:%M:%S")
     return f"{what} (since {since}{''.join(f', {why}' for why in reasons)})"

@@ -18,12 +18,15 @@ from artos.system.closest import closest
 from artos.system.durable import write_durably
 from artos.system.regular_file import contents
 from artos.version import VERSION
+from workers.daemon import notices
 
 HEAD = -1
 """The index of the head's unit; workers count from 0."""
 VARIABLE = "ARTOS_CLUSTERS"
 """Names the folder in which clusters have theirs; on most engines all machines must share it."""
 RECORD = "cluster.json"
+LEAVE_SHARE = 0.9
+"""Of the time until a machine is taken back, in which its worker leaves: it also has to end."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +62,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     python: str = sys.executable
     """The interpreter on every machine."""
     version: str = VERSION
+    notice_at: str = ""
+    """A file or URL in which workers see that their machine is taken back, beside the engine's
+    own notice."""
 
     @property
     def path(self) -> Path:
@@ -99,6 +105,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def logs(self) -> Path:
         """The folder of its units' logs."""
         return self.path / "logs"
+
+    def log(self, index: int) -> Path:
+        """The log of a unit, where machines share the folder."""
+        return self.logs / ("head.log" if index == HEAD else f"worker-{index}.log")
 
     @property
     def end_file(self) -> Path:
@@ -155,6 +165,8 @@ def faults(cluster: Cluster) -> list[str]:
         )
     if cluster.notice < 1:
         found.append(f"--notice {cluster.notice:g}: it must be one second or more")
+    if why := notices.fault(cluster.notice_at):
+        found.append(why)
     found += sharing_faults(max(1, cluster.slots), cluster.runs_per_slot)
     return [*found, *label_faults(cluster.labels)]
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 from artos.clock import Clock, SystemClock
 from artos.errors import ArtosError
-from artos.protocol.views import ClusterView
 from artos.system.faults import Faults, Seldom
 from artos.transport.address import FILE
 from deploy.client.head_client import HeadClient
-from deploy.launchers.cluster import Cluster
+from deploy.launchers.cluster import LEAVE_SHARE, Cluster
 from deploy.launchers.launcher import EngineFailed, Launcher, Unit
-from deploy.launchers.scaling import Scaling
+from deploy.launchers.scaling import MOST_IN_A_ROW, Scaling
 
 _log = logging.getLogger(__name__)
 PERIOD = 3.0
@@ -45,29 +44,41 @@ class Keeper:
             try:
                 with self._client() as head:
                     while not over.wait(PERIOD):
-                        self.turn(head.cluster())
+                        self.turn(head)
             except ArtosError as error:  # the head starts again, or the engine is busy
                 self._seldom.warning("the number of workers stays as it is: %s", error)
             except Exception as error:  # of an engine's client: the keeper goes on
                 self._faults.add("keeping the number of workers", error)
 
-    def turn(self, view: ClusterView) -> None:
+    def turn(self, head: HeadClient) -> None:
         """Look once and do what is due.
 
         Raises:
-            EngineFailed: the engine did not do what it was asked for; it is left alone for a while.
+            EngineFailed: the engine did not do what it was asked for; it is left alone for a while,
+                but for its notices.
         """
         now = self._clock.now()
-        if now < self._rests_until:
+        view, notices = head.cluster(), self._launcher.notices()
+        alive = {node.name for node in view.nodes if node.alive}
+        for index, seconds in notices.items():
+            # Each time: the first may have been lost, and the engine may give less time later.
+            if (node := self._cluster.node(index)) in alive:
+                head.reclaim(node, LEAVE_SHARE * seconds)
+        if now < self._rests_until:  # a notice cannot wait, all else can
             return
-        start: tuple[int, ...] = ()
-        left: list[Unit] = []
+        start, left = tuple[int, ...](), list[Unit]()
         try:
-            units, notices = self._launcher.units(), self._launcher.notices()
+            units = self._launcher.units()
             step = self._scaling.step(view, units, notices, now)
             start, left = step.start, [*step.stop]
-            for said in step.says:
-                _log.warning("%s", said)
+            for index in step.unable:
+                _log.warning(
+                    "worker %d ended %d times as soon as it had begun, and is not started again: "
+                    "%s says why",
+                    index,
+                    MOST_IN_A_ROW,
+                    self._launcher.log(index),
+                )
             while left:
                 unit = left[0]
                 self._launcher.stop(unit, now=unit.state == "waits")

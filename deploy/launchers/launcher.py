@@ -38,6 +38,9 @@ class Unit(msgspec.Struct, frozen=True):
     """What it waits for, in the engine's words."""
     since: float = 0.0
     """When it entered its state, in seconds since 1970; 0 if the engine does not say."""
+    ready: bool = True
+    """False if the engine knows that it runs but that the head does not listen yet, or that its
+    worker is not with the head."""
 
 
 class Here(msgspec.Struct, frozen=True):
@@ -49,6 +52,10 @@ class Here(msgspec.Struct, frozen=True):
     """As ``--devices`` takes them."""
     seconds: float = 0.0
     """For which it still has them; 0: it does not say."""
+    shm_bytes: int = 0
+    """Of shared memory that runs may take in all; 0: as ``ARTOS_SHM_BYTES`` has it."""
+    joined: str = ""
+    """A file that the engine looks for to know that a worker is with the head; "": it does not."""
 
 
 class Launcher(ABC):
@@ -89,7 +96,12 @@ class Launcher(ABC):
 
     @abstractmethod
     def start(self, indexes: Sequence[int]) -> None:
-        """Ask for these units. The engine may have them wait."""
+        """Ask for these units. The engine may have them wait.
+
+        Raises:
+            Refused: another cluster has the name, where only one can have it; it is as it was.
+                Elsewhere clusters of one name are told apart by ``Cluster.mark``.
+        """
 
     @abstractmethod
     def units(self) -> list[Unit]:
@@ -99,15 +111,8 @@ class Launcher(ABC):
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Tell a unit to end by itself (SIGTERM); ``now``: end it."""
 
-    def taken(self) -> str:
-        """Who has the name of a cluster that is not up yet, where only one can have it; "": nobody.
-
-        Elsewhere clusters of one name, as of several users, are told apart by ``Cluster.mark``.
-        """
-        return ""
-
-    def refusal(self) -> str:
-        """Why some units that were asked for cannot be made, in the engine's words."""
+    def refusal(self, workers: Sequence[int]) -> str:
+        """Why some of these that were asked for are not there, as the engine or they say it."""
         return ""
 
     def way_in(self) -> tuple[str, str]:
@@ -127,13 +132,18 @@ class Launcher(ABC):
     def notices(self) -> Mapping[int, float]:
         """Seconds until the engine takes units back, by their index, where it tells us.
 
-        Units that hear of it by a signal of their own need not be told here.
+        Their workers hear of it from the head. Units that hear of it by a signal of their own need
+        not be told here.
         """
         return {}
 
     def clear(self) -> None:
-        """Remove what units that have ended left outside of the cluster's folder."""
+        """Remove what units that have ended left outside of the cluster's folder; no other's."""
         return  # most leave nothing there
+
+    def log(self, index: int) -> str:
+        """Where a unit's log is."""
+        return str(self._cluster.log(index))
 
     def here(self) -> Here:
         """What this process's unit has: by default all of its machine."""
@@ -146,6 +156,11 @@ class EngineFailed(ArtosError):
     def __init__(self, engine: str, what: str, why: str) -> None:
         self.engine, self.what, self.why = engine, what, why
         super().__init__(f"{engine} did not {what}: {why}")
+
+
+def last_said(text: str) -> str:
+    """The last line of what a unit has said, without the name that it begins with; "" if none."""
+    return text.strip().rpartition("\n")[2].removeprefix("artos: ")
 
 
 def names() -> list[str]:

@@ -21,7 +21,7 @@ def start(cluster: Cluster, index: int) -> None:
     """Start a unit that outlives this process, unless it lives."""
     if any(found(cluster, index)):
         return
-    with opened(log(cluster, index), "ab") as file:
+    with opened(cluster.log(index), "ab") as file:
         child = subprocess.Popen(
             cluster.unit(index), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             cwd=cluster.path, start_new_session=True,
@@ -51,11 +51,6 @@ def stop(unit: Unit, *, now: bool) -> None:
 def clear(cluster: Cluster, index: int) -> None:
     """Remove what ``start`` wrote down."""
     _record(cluster, index).unlink(missing_ok=True)
-
-
-def log(cluster: Cluster, index: int) -> Path:
-    """The file of a unit's output."""
-    return cluster.logs / ("head.log" if index == HEAD else f"worker-{index}.log")
 
 
 def _record(cluster: Cluster, index: int) -> Path:

@@ -14,7 +14,7 @@ PATIENCE = 60.0
 """Seconds for which a worker is kept that no run has a use for: runs often follow each other."""
 _HASTY = 30.0
 """Seconds within which a unit that ends counts as one that cannot live."""
-_MOST_IN_A_ROW = 3
+MOST_IN_A_ROW = 3
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Step:
     start: tuple[int, ...] = ()
     stop: tuple[Unit, ...] = ()
     """A worker that runs drains then; one that waits has nothing that needs to move."""
-    says: tuple[str, ...] = ()
-    """What users should know; each is said once."""
+    unable: tuple[int, ...] = ()
+    """Workers that are left alone from now on: they ended ``MOST_IN_A_ROW`` times as soon as they
+    had begun."""
 
 
 @dataclass
@@ -58,7 +59,7 @@ class Scaling:
             for node in view.nodes
             if node.alive and (index := cluster.index(node.name)) is not None
         }
-        says = [*self._see_ends(workers, now)]
+        unable = self._see_ends(workers, now)
         self._stopped &= {unit.id for unit in workers.values()}
         # One that was started again under its index is not the one that left.
         self._leaves = {i: u for i, u in self._leaves.items() if i in nodes and nodes[i].leaves}
@@ -86,10 +87,10 @@ class Scaling:
             named = {index for index, node in nodes.items() if not node.awaited}
             named = {*workers} if self.in_order else {*workers, *named}
             free = [index for index in range(most) if index not in named]
-            able = [index for index in free if self._hasty.get(index, 0) < _MOST_IN_A_ROW]
+            able = [index for index in free if self._hasty.get(index, 0) < MOST_IN_A_ROW]
             start = tuple(able[: wanted - len(there)])
             self._started.update(start)
-            return Step(start, self._told([workers[index] for index in taken]), tuple(says))
+            return Step(start, self._told([workers[index] for index in taken]), unable)
         self._idle_since = now if self._idle_since is None else self._idle_since
         may_go = [
             index
@@ -100,7 +101,7 @@ class Scaling:
         spare = may_go[: len(there) - wanted]
         if self.in_order:  # a worker stays as long as one with a higher index does
             spare = [index for index in spare if all(o in spare for o in there if o > index)]
-        return Step((), self._told([workers[i] for i in (*taken, *spare)]), tuple(says))
+        return Step((), self._told([workers[i] for i in (*taken, *spare)]), unable)
 
     def undo(self, start: Sequence[int], stop: Sequence[Unit]) -> None:
         """The engine did not start or stop these: they are to be asked for again."""
@@ -135,12 +136,12 @@ class Scaling:
         self._started.difference_update(unit.index for unit in fresh)
         return fresh
 
-    def _see_ends(self, workers: Mapping[int, Unit], now: float) -> list[str]:
+    def _see_ends(self, workers: Mapping[int, Unit], now: float) -> tuple[int, ...]:
         """Count units that ended as soon as they had begun; the third time they are left alone.
 
         An engine that ends workers in order starts such a unit again by itself.
         """
-        said: list[str] = []
+        unable: list[int] = []
         for index in () if self.in_order else sorted(self._started):
             if index in workers:
                 if workers[index].state == "waits":
@@ -153,10 +154,6 @@ class Scaling:
             self._started.discard(index)
             self._ran_from.pop(index, None)
             self._hasty[index] = self._hasty.get(index, 0) + 1
-            if self._hasty[index] == _MOST_IN_A_ROW:
-                log = self.cluster.logs / f"worker-{index}.log"
-                said.append(
-                    f"worker {index} ended {_MOST_IN_A_ROW} times as soon as it had begun, and is "
-                    f"not started again: {log} says why"
-                )
-        return said
+            if self._hasty[index] == MOST_IN_A_ROW:
+                unable.append(index)
+        return tuple(unable)

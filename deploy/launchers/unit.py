@@ -8,6 +8,7 @@ number of workers.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import signal
 import socket
@@ -20,24 +21,25 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Refused
 from artos.protocol.control import MOST_SHARING
 from artos.runs.exit_status import ExitStatus
 from artos.system.durable import write_durably
 from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.shm import MOST
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import FILE, published_in
 from artos.version import VERSION
 from deploy.cli.__main__ import main as artos
-from deploy.launchers.cluster import HEAD, Cluster, load
+from deploy.launchers.cluster import HEAD, LEAVE_SHARE, Cluster, load
 from deploy.launchers.keeper import Keeper
-from deploy.launchers.launcher import Here, launcher_of
+from deploy.launchers.launcher import Here, Launcher, launcher_of
 
 _log = logging.getLogger(__name__)
 _HEAD_SECONDS = 120.0
 """For the head to write its address: its machine may still be starting."""
 _LOOK = 0.5
-_STOP_SHARE = 0.9
 _DEATHS, _WITHIN = 5, 60.0
 
 
@@ -45,7 +47,7 @@ def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
     """The words of ``artos`` for a worker, with what its unit has."""
     usable = len(usable_cpus())
     slots = min(usable, cluster.slots or here.slots or usable)
-    stop = _STOP_SHARE * cluster.notice
+    stop = LEAVE_SHARE * cluster.notice
     words = [
         "worker", "--head", cluster.head or f"{FILE}{cluster.address}",
         "--keys", str(cluster.keys), "--name", cluster.node(index), "--slots", str(slots),
@@ -56,6 +58,10 @@ def worker_words(cluster: Cluster, index: int, here: Here) -> list[str]:
     if cluster.runs_per_slot > 1:
         most = max(1, MOST_SHARING // slots)
         words += ["--runs-per-slot", str(min(cluster.runs_per_slot, most))]
+    if here.joined:
+        words += ["--joined", here.joined]
+    if cluster.notice_at:
+        words += ["--notice", cluster.notice_at]
     words += [word for label in cluster.labels for word in ("--label", label)]
     return [*words, *(("--devices", here.devices) if here.devices else ())]
 
@@ -77,6 +83,14 @@ def head_command(cluster: Cluster, here: Here, *, any_port: bool = False) -> lis
     ]  # fmt: skip
     setpriv = shutil.which("setpriv")  # without it the head outlives a unit that is killed
     return [setpriv, "--pdeathsig", "TERM", *command] if setpriv else command
+
+
+def given_to(launcher: Launcher) -> Here:
+    """What this unit has; runs of this process and of its children take no more memory."""
+    here = launcher.here()
+    if here.shm_bytes:
+        os.environ[MOST] = str(here.shm_bytes)
+    return here
 
 
 def write_config(cluster: Cluster) -> None:
@@ -128,7 +142,7 @@ def keep_head(cluster: Cluster) -> int:
     while not told.is_set():
         # Another program may have taken its port meanwhile.
         any_port = status == ExitStatus.REFUSED
-        command = head_command(cluster, launcher.here(), any_port=any_port)
+        command = head_command(cluster, given_to(launcher), any_port=any_port)
         child = subprocess.Popen(command)
         if told.is_set():
             child.send_signal(signal.SIGTERM)
@@ -146,6 +160,19 @@ def keep_head(cluster: Cluster) -> int:
     return status
 
 
+def forget_rows(cluster: Cluster) -> None:
+    """Remove the rows that killed runs have in this machine's memory, if the cluster ends.
+
+    Elsewhere they stay until their run goes on, which the next head of a cluster sees to.
+    """
+    if not cluster.end_file.exists():
+        return
+    for run in filter(Path.is_dir, cluster.runs.glob("*")):
+        for folder in ShmFolder.left_by(run):
+            _log.warning("removed the rows that run %s had in memory when it was killed", run.name)
+            folder.remove()
+
+
 def main(words: Sequence[str]) -> int:
     """Be the unit that these words name."""
     folder, index = Path(words[0]), int(words[1])
@@ -154,16 +181,21 @@ def main(words: Sequence[str]) -> int:
             cluster = load(folder)
             if index == HEAD:
                 write_config(cluster)
-                return keep_head(cluster)
+                status = keep_head(cluster)
+                forget_rows(cluster)
+                return status
             if not cluster.head:
                 await_head(cluster)
-            command = worker_words(cluster, index, launcher_of(cluster).here())
+            command = worker_words(cluster, index, given_to(launcher_of(cluster)))
         except Refused as refused:
             for fault in refused.faults:
                 to_stderr(f"artos: {fault}")
             return ExitStatus.REFUSED
     # In this process: to start Python once more would cost the node half a second.
-    return artos(command)
+    ended = artos(command)
+    with logging_to(to_stderr):
+        forget_rows(cluster)
+    return ended
 
 
 if __name__ == "__main__":

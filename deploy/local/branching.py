@@ -29,25 +29,39 @@ def branch(
     until: int | None = None,
     seed: int = 0,
     greedy: bool = False,
+    weights: Path | None = None,
+    best: bool = False,
     seconds: float = 600.0,
 ) -> dict[str, Any]:
     """Continue an actor's present episode ``times`` times, until it ends or for ``until`` steps.
 
+    The continuations act with the actor's weights, or with the newest of the run in the folder
+    ``weights``; with ``best`` with those of the best evaluation, of that run or of this one.
+
     Returns how (``by``), from where (``row``, ``version``, ``digest`` of what was seen, ``so_far``)
-    and by child ``return``, ``steps``, ``ended``, ``seed`` and ``digest``. The run goes on.
+    and by child ``return``, ``steps``, ``ended``, ``seed``, ``digest``, and the ``version`` that
+    acted, of the run in ``weights`` ("": the actor's own). The run goes on.
 
     Raises:
         NotRunning: the run is not live.
         NotBranched: it was killed meanwhile.
-        Refused: the episode cannot be continued, and why.
+        Refused: the episode cannot be continued, or not with those weights; all that is wrong.
         DeadlineExceeded: not all continuations ended within so many ``seconds``.
     """
+    faults = []
     if not 0 < times <= MOST:
-        raise Refused([f"times={times}: an episode can be continued 1 to {MOST} times at once"])
+        faults.append(f"times={times}: an episode can be continued 1 to {MOST} times at once")
     if until is not None and until < 1:
-        raise Refused([f"until={until}: give a number of steps from 1, or END"])
+        faults.append(f"until={until}: give a number of steps from 1, or END")
+    if faults:
+        raise Refused(faults)
     deadline = Deadline(seconds)
-    order = BranchRun(run.name, actor, times, env, until or 0, seed, greedy)
+    if best and weights is None:
+        weights = run
+    order = BranchRun(
+        run.name, actor, times, env, until or 0, seed, greedy,
+        weights="" if weights is None else str(weights.resolve()), best=best,
+    )  # fmt: skip
     file = run / control.branch(run, order).file
     while not file.exists():
         if not is_live(run) and not file.exists():

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -16,11 +18,11 @@ from threadpoolctl import threadpool_limits
 
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.desk import Bell
-from artos.buffer.object_region import ObjectSlot
 from artos.protocol.invocations import Invoke
 from artos.runs.answers import Answers
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
+from artos.runtime.held import hand_over, take_up
 from artos.runtime.member import ActorRole
 from artos.runtime.other_learners import OtherLearners
 from artos.runtime.serving import actor_context, prepared_actor
@@ -34,7 +36,7 @@ from deploy.replay.desks import RecordedDesk
 from deploy.replay.difference import Difference, Differs, Over
 from deploy.replay.script import Item, Round, Script, Started
 from deploy.replay.versions import Versions
-from head.run.concerns.recording import checksum
+from head.run.concerns.recording import checksum, large_sums
 from triggers.targets import parsed
 
 Before = Mapping[str, tuple[list[int], NDArray[Any]]]
@@ -54,8 +56,8 @@ class _Role(ActorRole):
     versions: Versions
     wanted: int
 
-    def _newest(self) -> list[ObjectSlot]:
-        return self.versions.bind(self.wanted)
+    def _renew(self) -> None:
+        self._binding.slots = self.versions.bind(self.wanted)
 
 
 class _Others(OtherLearners):
@@ -66,7 +68,7 @@ class _Others(OtherLearners):
 
     def bind(self, reader: int) -> None:
         for name, version in self.wanted.items():
-            self._slots[name] = self.versions_of[name].bind(version)[0]
+            self._bindings[name].slots = self.versions_of[name].bind(version)
 
 
 class ReplayedActor:
@@ -95,6 +97,8 @@ class ReplayedActor:
         self._role: _Role | None = None
         self._others: _Others | None = None
         self._streams: Streams = {}
+        self._compared = self._block.written
+        """The row up to which large values are known to be as they were."""
 
     def reach(self, rows: int) -> None:
         """Do what it did until it had so many rows.
@@ -106,16 +110,32 @@ class ReplayedActor:
         while self._block.written < rows:
             if not self._items:
                 raise Over(f"the journal has no more of {self.member}")
-            item = self._items.popleft()
-            if isinstance(item, Round):
-                self._versions[self._node.plan.learner].have(item.version)
-                for name, version in item.beside.items():
-                    self._versions[name].have(version)
-            with self._alone():
-                if isinstance(item, Started):
-                    self._start(item)
-                else:
-                    self._carry_out(item)
+            self._go_on()
+
+    def hand_over(self, path: Path) -> None:
+        """Do all that it did, and write down what it holds then.
+
+        Raises:
+            Differs, Over: as ``reach``.
+        """
+        while self._items:
+            self._go_on()
+        if self._role is None:
+            raise Over(f"the journal does not say how {self.member} was started")
+        with self._alone():
+            hand_over(self._role, path)
+
+    def _go_on(self) -> None:
+        item = self._items.popleft()
+        if isinstance(item, Round):
+            self._versions[self._node.plan.learner].have(item.version)
+            for name, version in item.beside.items():
+                self._versions[name].have(version)
+        with self._alone():
+            if isinstance(item, Started):
+                self._start(item)
+            else:
+                self._carry_out(item)
 
     def go_back(self) -> None:
         """Have so many rows as are to be kept, with those before that others took the place of.
@@ -163,6 +183,7 @@ class ReplayedActor:
             self._others.versions_of = self._versions
         self._role = _Role(actor, context, self._node.weights, self._others)
         self._role.versions = self._versions[plan.learner]
+        take_up(self._role, site.held_path(self.member))
 
     def _carry_out(self, item: Round) -> None:
         if self._role is None:
@@ -190,11 +211,23 @@ class ReplayedActor:
         if item.kept is not None:
             self._put_back(before)
             self._block.commit(item.kept)
-        if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
-            what = "wrote other rows"
-            raise self._differs(what, start, item.end)
+        self._compare(item, start)
         for reader in self._readers:
             reader.wrote(self._block, start)
+
+    def _compare(self, item: Round, start: int) -> None:
+        what = "wrote other rows"
+        if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
+            raise self._differs(what, start, item.end)
+        if not item.large:
+            return
+        found = large_sums(self._block, start, item.end)
+        if found != item.large:
+            pairs = enumerate(zip_longest(found, item.large))
+            row = start + next(at for at, (now, then) in pairs if now != then) // 2
+            # Of rounds before it there may be no sums.
+            raise self._differs(what, self._compared if row == start else row, row + 1)
+        self._compared = item.end
 
     def _save_kept(self, stop: int) -> None:
         """Save the rows to go back to whose places those before ``stop`` take, each once."""

@@ -21,8 +21,13 @@ class RecordedDesk(Desk):
         self, server: ServerSpec, answers: Answers, actor: int, seat: int, incarnation: int
     ) -> None:
         self._answers, self._place = answers, actor * server.seats + seat
-        self._number, self.version = first_number(incarnation) - 1, -1
+        self.begin(incarnation)
+        self.version = -1
         self._who = f"{server.name}'s answer to a request of {Member(ACTORS, actor)}"
+
+    def begin(self, incarnation: int) -> None:
+        """Those of that incarnation come next."""
+        self._number = first_number(incarnation) - 1
 
     def ask(self, asked: Mapping[str, NDArray[Any]]) -> None:
         """Its answer is the next one."""

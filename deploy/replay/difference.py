@@ -20,7 +20,9 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         if self.step is not None:
-            when = f"in steps {self.step:,} to {(self.until or self.step + 1) - 1:,}"
+            last = (self.until or self.step + 1) - 1
+            when = f"in steps {self.step:,} to {last:,}"
+            when = when if last > self.step else f"in step {self.step:,}"
         else:
             when = f"at version {self.version:,}" if self.version is not None else "at the start"
         return f"{self.member} {self.what} {when}"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +20,7 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan, Site
 from artos.runs.run_memory import RunMemory
 from artos.runs.tape import Begun, Called, Peer, Recorded
+from artos.runtime.held import hand_over, take_up
 from artos.runtime.member import LearnerRole
 from artos.runtime.serving import learner_role
 from artos.runtime.taping import share
@@ -78,21 +78,10 @@ class Kept(NamedTuple):
 
     def restore(self, node: RunMemory, learner: str, past: Iterable[int]) -> None:
         """Have a learner go on from it, with these ``past`` versions."""
-        if learner == node.plan.learner:
-            node.restore(self.arrays, self.version, {each: self.past[each] for each in past})
-        else:
-            _publish(node.beside[learner], MODEL_PARAM, self.arrays, self.version)
+        pasts = {each: self.past[each] for each in past}
+        node.restore(learner, self.arrays, self.version, pasts)
         for name, (value, version) in self.objects.items():
-            _publish(node.model_of(learner), name, {VALUE: value}, version)
-
-
-def _publish(
-    model: ModelBlock, name: str, values: Mapping[str, NDArray[Any]], version: int
-) -> None:
-    slot = model[name].allocate()
-    for each, array in slot.arrays.items():
-        np.copyto(array, values[each])
-    model[name].commit(slot, version)
+            node.restore_object(learner, name, value, version)
 
 
 class _Apart(Site, frozen=True):
@@ -146,6 +135,8 @@ class ReplayedLearner:
         self._replicas = Replicas(node) if node.plan.replicas > 1 else None
         self._streams: Streams = {}
         self._threads = 0
+        self._role: LearnerRole | None = None
+        """That of a process that did all it was asked for."""
         self._work = self._processes()
         versions[name].make = self.make
         if self._weights.version >= 0:
@@ -193,6 +184,17 @@ class ReplayedLearner:
         if actor in self._blocks:
             yield self._blocks[actor]
 
+    def hand_over(self, path: Path) -> None:
+        """Write down what it holds at the end of all that it did.
+
+        Raises:
+            Over: it has not come to that end.
+        """
+        if self._role is None:
+            raise Over(f"{self.name} did not come to where the run was saved")
+        with self._alone():
+            hand_over(self._role, path)
+
     def close(self) -> None:
         """Leave what it was doing."""
         self._work.close()
@@ -209,6 +211,7 @@ class ReplayedLearner:
         then = next((record for record in later if isinstance(record, Begun)), None)
         played = Played(self.name, tape, then, self.following)
         own_streams(self._node.plan.seed)
+        self._role = None
         term, gathering = self._replicas.begin() if self._replicas else (0, None)
         site = msgspec.structs.replace(self._site, starts=term)
         try:
@@ -219,10 +222,12 @@ class ReplayedLearner:
                 gathering=gathering,
                 record=lambda plan, site: played,
             )
+            take_up(role, site.held_path(site.member))
             while (called := played.next_call(self._weights.version)) is not None:
                 self.firing = called.firing
                 yield called.firing
                 self._call(role, called)
+            self._role = role
         except Killed:
             return
         except (Differs, Over):

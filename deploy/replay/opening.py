@@ -22,6 +22,7 @@ from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
 from artos.runs.tape import Begun, Header, Recorded, TapeDamaged, read, tapes
+from artos.runtime.held import Held
 from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
 from artos.specs.members import ACTORS, Member
@@ -52,10 +53,14 @@ class Part:
     """Those of each learner."""
     rows: tuple[int, ...] = ()
     """How many of each actor there were at its begin."""
-    past: tuple[int, ...] = ()
-    """The past versions that there were then beside the one that it began with."""
+    past: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The past versions that there were then of each learner, beside the one that it began with."""
     answers: Mapping[str, Answers] = field(default_factory=dict)
     """Those of each server."""
+    states: str = ""
+    """The checksum of what members held at its begin; "" if they were set up again."""
+    holding: tuple[Member, ...] = ()
+    """The members that held something then."""
 
     @property
     def begins(self) -> dict[str, int]:
@@ -75,24 +80,46 @@ class Part:
 
     def lacks(self, found: Mapping[str, Kept]) -> list[tuple[str, int]]:
         """The versions that were there at its begin, and are not found, each with whose it is."""
-        first = self.plan.learner
         lacking = [(name, each) for name, each in self.begins.items() if name not in found]
-        past = found[first].past if first in found else self.past
-        return lacking + [(first, version) for version in self.past if version not in past]
+        for name, kept in found.items():
+            lacking += [(name, each) for each in self.past.get(name, ()) if each not in kept.past]
+        return lacking
 
 
 class _Resumed(msgspec.Struct, frozen=True):
     """A continuation of a run: its packages, and settings as they were ``before``.
 
     ``anew`` are those changed on resuming, in the words of ``artos set``; ``rows`` how many of each
-    actor there still were, ``past`` the versions that were still kept beside the newest.
+    actor there still were, ``past`` the versions of the first learner that were still kept beside
+    the newest, ``past_of`` those of others. ``states`` is the checksum of what the members in
+    ``holding`` went on from; "": all were set up again.
     """
 
     versions: dict[str, str] = {}
     anew: tuple[str, ...] = ()
     rows: tuple[Count, ...] | None = None
     past: tuple[Count, ...] | None = None
+    past_of: dict[str, tuple[Count, ...]] = {}
+    states: str | None = None
+    holding: tuple[Member, ...] = ()
     before: dict[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class _End:
+    """What there was at the end of a part, from which another one goes on."""
+
+    learners: Mapping[str, Kept] = field(default_factory=dict)
+    rows: RowsFile | None = None
+    held: Mapping[Member, Held] = field(default_factory=dict)
+
+    def restore(self, node: RunMemory, part: Part, folder: Path) -> None:
+        for name, kept in self.learners.items():
+            kept.restore(node, name, part.past.get(name, ()))
+        if self.rows is not None:
+            read_rows(folder / self.rows.file, self.rows, node.blocks)
+        for member, held in self.held.items():
+            held.write(node.site.held_path(member))
 
 
 def replayed(
@@ -113,17 +140,13 @@ def replayed(
     parts, versions, found = _opened(run, stop, trust=trust), 0, Outcome(True, 0)
     for part in parts:
         check_space(part.plan, beside=own_bytes(part.plan, part.reads.values()))
-    state: Mapping[str, Kept] = {}
-    file: RowsFile | None = None
+    end, ends = _End(), dict[str, _End]()
     with TemporaryDirectory() as folder:
-        kept = Path(folder) / "rows"
-        for part, then in zip_longest(parts, parts[1:]):
-            keep, rows = (then.begins, then.rows) if then else ({}, ())
+        for number, (part, then) in enumerate(zip_longest(parts, parts[1:])):
+            again = then is not None and then.states in ends
+            keep, rows = (then.begins, then.rows) if then and not again else ({}, ())
             with RunMemory(part.plan, f"replay-{run.resolve().name}", Path()) as node:
-                for name, kept_of_it in state.items():
-                    kept_of_it.restore(node, name, part.past)
-                if file is not None:
-                    read_rows(kept, file, node.blocks)
+                end.restore(node, part, Path(folder))
                 with Replay(
                     node,
                     part.script,
@@ -135,15 +158,27 @@ def replayed(
                     rows,
                     part.reads,
                     part.answers,
+                    then.holding if then and not again else (),
                 ) as replay:
                     found = replay.run()
-                state, version = replay.kept, node.weights.version
-                file = write_rows(kept, node.blocks) if rows else None
+                version = node.weights.version
+                if then and again:  # the part between was lost
+                    end = ends[then.states]
+                else:
+                    path = Path(folder) / f"rows-{number}"
+                    file = write_rows(path, node.blocks) if rows else None
+                    end = _End(replay.kept, file, replay.held)
+                if then and then.states:  # a checkpoint takes the place of the one before
+                    ends = {then.states: end}
+            needed = {each.rows.file for each in (end, *ends.values()) if each.rows}
+            for path in Path(folder).iterdir():
+                if path.name not in needed:
+                    path.unlink()
             versions += found.versions
             found = msgspec.structs.replace(found, versions=versions)
             if not found.equal or (until is not None and version >= until):
                 return found
-            if then and (lacking := then.lacks(state)):
+            if then and (lacking := then.lacks(end.learners)):
                 name, lost = lacking[0]
                 ended = f"version {lost} of {name}, from which the run went on, was not made"
                 return msgspec.structs.replace(found, ended=found.ended or ended)
@@ -176,7 +211,9 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     learners = registration.plan.learners
     scripts, every = [Script()], dict[str, list[Recorded]]()
     try:
-        scripts = Script.parts(run / "journal.jsonl", [each.anew for each in resumed])
+        scripts = Script.parts(
+            run / "journal.jsonl", [each.anew for each in resumed], [*_after(resumed)]
+        )
         every = {name: [Recorded(*read(p), p) for p in tapes(run, name)] for name in learners}
     except Refused as refused:
         faults += refused.faults
@@ -195,22 +232,29 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
             registration = prepared(reference)
         of_it = {n: [t for t in all_ if t.header.resumes == number] for n, all_ in every.items()}
         headers = [tape.header for each in of_it.values() for tape in each]
-        versions = resumed[number - 1].versions if number else config.versions
-        faults += _of_the_code(versions, registration, headers, script)
+        then = resumed[number - 1] if number else _Resumed(config.versions, rows=(), past=())
+        faults += _of_the_code(then.versions, registration, headers, script)
         plan = plan_as_recorded(registration.plan, of_it)
         plan = msgspec.structs.replace(plan, doubts=(), resumes=number)
         if stop is not None:  # whoever debugs one replica has the others wait
             plan = msgspec.structs.replace(plan, deadline=_DAY)
-        then = resumed[number - 1] if number else _Resumed(rows=(), past=())
         faults += _of_continuing(plan, then) if number else ()
         rows = then.rows if then.rows and any(then.rows) else ()
         answers = _answers(run, plan, number, faults) if not config.inline else {}
-        parts.append(Part(plan, script, of_it, rows, then.past or (), answers))
+        past, states = {plan.learner: then.past or ()} | then.past_of, then.states or ""
+        parts.append(Part(plan, script, of_it, rows, past, answers, states, then.holding))
     if faults:
         raise _refused(run, faults)
     if (plan := parts[0].plan).env_spec is not None:
         KNOWN[plan.env] = plan.env_spec
     return parts
+
+
+def _after(resumed: Iterable[_Resumed]) -> Iterator[int | None]:
+    """With the books of which part each continuation went on, if with any."""
+    ended = dict[str, int]()
+    for number, each in enumerate(resumed):
+        yield ended.setdefault(each.states, number) if each.states else None
 
 
 def _answers(run: Path, plan: Plan, part: int, faults: list[str]) -> dict[str, Answers]:
@@ -273,8 +317,10 @@ def _of_the_records(
 
 def _of_continuing(plan: Plan, then: _Resumed) -> Iterator[str]:
     """What a run had besides its weights when it was resumed, and no record has."""
-    if plan.checkpoint == "all":
-        yield "it was resumed from rows and who had claimed them (checkpoint=all)"
+    if then.states is None and plan.checkpoint == "all":
+        yield "an earlier ARTOS resumed it, and did not record which of its members went on"
+    if then.states and plan.replicas > 1:
+        yield "replicas of its learner went on with what they held (checkpoint=all)"
     if then.past is None and plan.objects[0].history:
         yield "an earlier ARTOS resumed it, and did not record with which past versions"
     if then.rows is None and plan.keeps_rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from types import MappingProxyType
@@ -14,7 +14,9 @@ from artos.runs.answers import Answers
 from artos.runs.loader import user_imports
 from artos.runs.run_memory import RunMemory
 from artos.runs.tape import Recorded
+from artos.runtime.held import Held
 from artos.specs.keys import MODEL_PARAM
+from artos.specs.members import Member
 from artos.system.closing import Closing
 from deploy.replay.actors import ReplayedActor
 from deploy.replay.difference import Difference, Differs, Over
@@ -43,7 +45,8 @@ class Replay(Closing):
     each other may be another one than in the run. It begins with the versions that are in ``node``,
     if there are any: a run that was resumed is repeated in parts. Of the version of each learner
     in ``keep`` all is kept, and so many ``rows`` of each actor. ``reads`` are those of each learner
-    where there are several, ``answers`` those of each server.
+    where there are several, ``answers`` those of each server. What the members in ``holding`` hold
+    at the end is ``held``.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class Replay(Closing):
         rows: Sequence[int] = (),
         reads: Mapping[str, Reads] = MappingProxyType({}),
         answers: Mapping[str, Answers] = MappingProxyType({}),
+        holding: Collection[Member] = (),
     ) -> None:
         self._node, plan, keep = node, node.plan, keep or {}
+        self._holding, self.held = holding, dict[Member, Held]()
         every = [tape for each in tapes.values() for tape in each]
         versions = {
             name: Versions(
@@ -111,8 +116,8 @@ class Replay(Closing):
                 why = error.why
                 goes_on = bool(why)  # else nobody asked for more
             try:
-                for actor in self._actors.values() if first is None and goes_on else ():
-                    actor.go_back()
+                if first is None and goes_on:
+                    self._end()
             except Differs as error:
                 first = error.difference
             except Over as error:
@@ -121,6 +126,20 @@ class Replay(Closing):
                     each.kept = None
         verified = sum(each.following.verified for each in self._learners)
         return Outcome(first is None, verified, first, why)
+
+    def _end(self) -> None:
+        parts: dict[Member, ReplayedActor | ReplayedLearner] = {
+            **{actor.member: actor for actor in self._actors.values()},
+            **{Member(learner.name): learner for learner in self._learners},
+        }  # actors first, as in the run
+        for member in (each for each in parts if each in self._holding):
+            parts[member].hand_over(path := self._node.site.held_path(member))
+            held = Held.read(path) or Held(why="there is no room for it")
+            if not held.data:
+                raise Over(f"{member} cannot say what it holds: {held.why}")
+            self.held[member] = held
+        for actor in self._actors.values():
+            actor.go_back()
 
     def _take_turns(self) -> None:
         left = self._learners

@@ -29,8 +29,9 @@ class Round(NamedTuple):
     """An actor carried out an invocation.
 
     It sampled up to row ``stop`` (0: it only bound weights), with weights of this version.
-    ``rows`` is a checksum of what it wrote, if there is one. Of a round whose node was lost only
-    the rows up to ``kept`` are left. ``beside`` has the versions of other learners.
+    ``rows`` is a checksum of what it wrote, if there is one; ``large`` has sums of the large values
+    of each row, if there are any. Of a round whose node was lost only the rows up to ``kept`` are
+    left. ``beside`` has the versions of other learners.
     """
 
     firing: int
@@ -43,6 +44,7 @@ class Round(NamedTuple):
     rows: int | None
     kept: int | None = None
     beside: Mapping[str, int] = MappingProxyType({})
+    large: bytes = b""
 
     @property
     def end(self) -> int:
@@ -71,9 +73,10 @@ class _Line(msgspec.Struct, frozen=True):
     configuration: Count = 0
     asked: Annotated[tuple[Any, ...], msgspec.Meta(max_length=4)] = ()
     rows: Count | None = None
+    large: bytes = b""
     ready: str = ""
     incarnation: Count = 0
-    set: dict[str, float] = {}
+    set: dict[str, float] | None = None
     began: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     to: str = ""
     lost: Count | None = None
@@ -108,10 +111,13 @@ class Script:
     """How many rows there were of actors whose node was lost, until they are started again."""
 
     @classmethod
-    def parts(cls, path: Path, anew: Sequence[Sequence[str]] = ()) -> list[Script]:
+    def parts(
+        cls, path: Path, anew: Sequence[Sequence[str]] = (), after: Sequence[int | None] = ()
+    ) -> list[Script]:
         """That of a journal, and of each continuation of the run.
 
-        ``anew`` are the names of settings that were given anew at each of these.
+        ``anew`` are the names of settings that were given anew at each of these; ``after`` is the
+        part with whose books it went on, if it did: what was fired there may be done here.
 
         Raises:
             Refused: it is damaged, or was not written by ARTOS.
@@ -123,11 +129,15 @@ class Script:
                 line = msgspec.convert(plain, _Line)
                 if line.began:
                     begun += 1
-                if line.began and begun > 1:  # numbers of firings begin again
+                if line.began and begun > 1:
                     now = now.without(anew[begun - 2] if begun - 2 < len(anew) else ())
-                    found.append(script := cls({}, {}, {now.number: now}))
-                if line.set:
-                    now = now.changed(line.set)
+                    part = after[begun - 2] if begun - 2 < len(after) else None
+                    # Without the books of another part, numbers of firings begin again.
+                    books = cls() if part is None else found[part]
+                    numbered = books.configurations | {now.number: now}
+                    found.append(script := cls({}, {**books.firings}, numbered))
+                if line.set is not None:
+                    now = Configuration(line.configuration, now.settings | line.set)
                     script.configurations[line.configuration] = now
                 script.sent_as = line.sent_as or script.sent_as
                 script._note(line)
@@ -153,7 +163,7 @@ class Script:
                 Round(
                     line.done or line.again, asked.stop, bool(asked.bind), line.version,
                     asked.steps, asked.progress, line.configuration, line.rows, line.kept,
-                    line.beside,
+                    line.beside, line.large,
                 )
             )  # fmt: skip
 

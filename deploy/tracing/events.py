@@ -117,7 +117,9 @@ class Tracer:
             row = yield from self._row(line["died"])
             yield self._instant("died", {"why": line.get("why", "")}, row=row)
         elif "set" in line:
-            yield self._instant(f"set {_words(line['set'])}", dict(line["set"]), scope="g")
+            yield self._instant(
+                f"set {_words(line['set']) or 'nothing'}", dict(line["set"]), scope="g"
+            )
         elif "lost" in line:
             yield self._instant("rows lost", {k: v for k, v in line.items() if k != "t"})
 

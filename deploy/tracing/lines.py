@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from artos.errors import Refused
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
-from artos.specs.fields import Count
+from artos.specs.fields import MOST, Count, Number, Version, check_plain
 from artos.specs.unreadable import UNREADABLE
 from head.records.shape import Shape
 from triggers import journal
@@ -22,10 +22,14 @@ from triggers import journal
 _FALL = 1.0
 """Seconds by which times fall where a run was resumed, unless what was before was shorter."""
 _Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+_Size = Annotated[float, Meta(ge=0, le=MOST)]
 _Claims = tuple[Annotated[tuple[Count, ...], Meta(min_length=3, max_length=4)], ...]
+_DEEPEST = 100
+"""Levels of triggers that are made of others, times two."""
 _HAS = {
     "firing": ("trigger", "version"),
     "done": ("by",),
+    "again": ("by", "asked"),
     "ready": ("start",),
     "lags": ("version",),
 }
@@ -58,6 +62,14 @@ class Config(RunConfig, frozen=True):
     host: Host = Host()
     origin: Origin = Origin()
 
+    def __post_init__(self) -> None:
+        RunConfig.__post_init__(self)
+        if self.plan:
+            check_plain(self.plan.triggers, _DEEPEST)
+            for target, spec in self.plan.triggers.items():
+                if not isinstance(spec.get("fields", {}), dict):
+                    raise TypeError(f"Expected `object` as fields of the trigger of {target}")
+
     @property
     def begins(self) -> list[float]:
         """When the run, and each continuation, was asked for, in seconds since 1970."""
@@ -66,19 +78,30 @@ class Config(RunConfig, frozen=True):
 
 
 class _Line(msgspec.Struct, frozen=True):
-    """A line of the journal, as far as it is used; it is checked by this, and used as it is."""
+    """A line of the journal, whatever it is of; it is checked by this, and used as it is."""
 
+    line: Count = 0
     t: _Seconds = 0.0
     began: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
     seconds: _Seconds = 0.0
-    version: int = 0
+    version: Version = 0
+    configuration: Count = 0
     firing: Count = 0
     trigger: str = ""
     after: str = ""
     claims: _Claims = ()
+    dropped: _Claims = ()
+    actors: Count | tuple[Count, ...] = 0
     done: Count = 0
     by: str = ""
     stop: Count = 0
+    recovered: bool = False
+    again: Count = 0
+    asked: Annotated[tuple[_Size, ...], Meta(min_length=3)] = (0, 0, 0)
+    rows: Count = 0
+    large: str = ""
+    kept: Count = 0
+    beside: dict[str, Version] = {}
     times: dict[str, _Seconds] = {}
     cpu: _Seconds = 0.0
     slot: _Seconds = 0.0
@@ -88,13 +111,25 @@ class _Line(msgspec.Struct, frozen=True):
     blocked: _Seconds = 0.0
     queued: _Seconds = 0.0
     quota: str = ""
-    lag_mean: float = 0.0
-    lag_max: float = 0.0
-    lags: tuple[Annotated[tuple[float, ...], Meta(min_length=2)], ...] = ()
+    lag_mean: _Size = 0.0
+    lag_max: _Size = 0.0
+    lags: tuple[Annotated[tuple[_Size, ...], Meta(min_length=2)], ...] = ()
     ready: str = ""
     start: str = ""
+    device: str = ""
+    incarnation: Count = 0
     died: str = ""
+    step: Number = 0
+    why: str = ""
+    lost: Count = 0
+    actor: Count = 0
+    granted: Count = 0
+    base: Count | str = field(name="from", default=0)
     set: dict[str, float] = {}
+
+
+_CHECKED = frozenset(_Line.__struct_encode_fields__) - {"set"}
+"""What of a line can be written as JSON again if it is of these types."""
 
 
 def config_of(folder: Path) -> Config:
@@ -124,7 +159,12 @@ def checked(line: dict[str, Any]) -> dict[str, Any]:
     Raises:
         msgspec.ValidationError: what it says cannot be meant.
     """
-    msgspec.convert(line, _Line)
+    try:
+        msgspec.convert(line, _Line)
+        if other := line.keys() - _CHECKED:
+            check_plain({name: line[name] for name in other})
+    except (ValueError, OverflowError) as error:  # a number of hundreds of digits, say
+        raise msgspec.ValidationError(str(error)) from error
     for kind, names in _HAS.items():
         if kind in line and not line.keys() >= {*names}:
             raise msgspec.ValidationError(f"a line with {kind} lacks {' or '.join(names)}")

@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from artos.specs.members import in_order
-from deploy.why.history import History, Invocation, scaled
+from deploy.why.history import RESTART, History, Invocation, scaled
 
 CLOCK, START, END = "clock", "start", "end"
 WAIT = "wait: "
@@ -37,16 +37,18 @@ def _of_member(history: History, member: str) -> dict[str, float]:
     spent, at = defaultdict[str, float](float), began
     for each in past:
         if (idle := max(at, min(each.fired, each.begin)) - at) > 0:
-            spent[f"{WAIT}{each.cause or CLOCK}"] += idle
+            spent[f"{WAIT}{each.cause or CLOCK}"] += idle - each.idle_restart
+            spent[f"{WAIT}{RESTART}"] += each.idle_restart
         for kind, seconds in each.kept.items():
             spent[f"{WAIT}{kind}"] += seconds
         for kind, seconds in each.work.items():
             spent[kind] += seconds
+        spent[f"{WAIT}{RESTART}"] += sum(each.held.values())
         at = each.end
     if history.ended > at:
         spent[f"{WAIT}{END}"] += history.ended - at
     wall = history.ended - began
-    return {kind: seconds / wall for kind, seconds in spent.items()} if wall > 0 else {}
+    return {kind: s / wall for kind, s in spent.items() if s > 0} if wall > 0 else {}
 
 
 def chain(history: History, last: Invocation, since: float) -> dict[Charge, float]:
@@ -64,9 +66,12 @@ def chain(history: History, last: Invocation, since: float) -> dict[Charge, floa
         # What it did is seen before it has answered, and the answer before it is booked.
         start = min(at, max(now.free, now.fired))
         begin = max(start, at - (now.end - now.begin))
-        for parts, seconds in ((now.work, at - begin), (now.kept, begin - start)):
-            for kind, part in scaled(parts, seconds).items():
-                charge(kind, now.member, at - part)
+        within = {Charge(kind, now.member): part for kind, part in now.work.items()}
+        within |= {Charge(RESTART, server): part for server, part in now.held.items()}
+        before_it = {Charge(kind, now.member): part for kind, part in now.kept.items()}
+        for parts, seconds in ((within, at - begin), (before_it, begin - start)):
+            for (kind, member), part in scaled(parts, seconds).items():
+                charge(kind, member, at - part)
         if now.before is not None and now.free >= now.fired:
             now = now.before  # it was busy, and nothing else kept it
             continue

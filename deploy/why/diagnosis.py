@@ -12,6 +12,7 @@ from deploy.why.bottlenecks import (
     network,
     parked_too_eagerly,
     replay_ratio,
+    restarts,
     slots,
     slow_disk,
     slow_environment,
@@ -35,6 +36,7 @@ LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
     parked_too_eagerly.look,
     replay_ratio.look,
     slots.look,
+    restarts.look,
     busy_machine.look,
 )
 _WORTH = 1.05

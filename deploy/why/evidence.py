@@ -9,7 +9,7 @@ from math import ceil
 from statistics import fmean, median
 from typing import Any
 
-from artos.specs.members import LEARNER
+from artos.specs.members import LEARNER, actor_of
 from deploy.why.charging import Charge, chain, shares
 from deploy.why.history import History, Invocation, is_actor
 from triggers.targets import parsed
@@ -25,8 +25,8 @@ waits for something else."""
 class Evidence:
     """The history of a run, its settings and its table.
 
-    ``actors_cpu`` is the share of the time for which actors held CPUs in which they used them,
-    None if that is not known.
+    ``actors`` is how many take part at the end. ``actors_cpu`` is the share of the time for which
+    actors held CPUs in which they used them, None if that is not known.
     """
 
     history: History
@@ -103,11 +103,11 @@ class Evidence:
 
     @cached_property
     def rounds(self) -> Mapping[str, float]:
-        """The mean seconds of a round of each actor, without the first one."""
+        """The mean seconds of a round of each actor that takes part, without the first one."""
         found = {}
         for member, past in self.history.members.items():
-            worked = [each.end - each.begin for each in past if each.end > each.begin]
-            if is_actor(member) and worked:
+            worked = [seconds for each in past if (seconds := sum(each.work.values())) > 0]
+            if worked and (rank := actor_of(member)) is not None and rank < self.actors:
                 found[member] = fmean(worked[1:] or worked)
         return found
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from statistics import median
+from typing import Any, TypeVar
 
-from artos.specs.members import actor_of
+from artos.specs.members import ACTORS, Member, actor_of
 from deploy.tracing.lines import goes_on_anew
+from head.run.concerns.failures import FailureLimits
 
 HAND_OVER, NETWORK = "hand-over", "network"
 """What is left between a firing and the work that it caused, here and on a cluster."""
 DISK, SLOT, PROCESS, DEVICE = "disk", "slot", "process", "device"
+RESTART = "restart"
+"""The member died: until it was ready again, and what it had begun is lost."""
 SAMPLE = "sample"
 _DEVICE_WAIT = "wait_for_device"
 _WAIT = "wait"
+_USUAL = 9
+"""Invocations before one that say how long it usually takes."""
+K = TypeVar("K")
 
 
 def is_actor(member: str) -> bool:
@@ -36,11 +44,15 @@ class Invocation:
     begin: float
     end: float
     work: dict[str, float]
-    """Seconds by kind, ``end - begin`` in all."""
+    """Seconds by kind; with ``held`` they are ``end - begin`` in all."""
     kept: dict[str, float]
     """What kept it from beginning once it was fired and the member was free, seconds by kind."""
     before: Invocation | None
     """The one before of the same member."""
+    idle_restart: float = 0.0
+    """Seconds between that and the firing in which the member was being restarted."""
+    held: dict[str, float] = field(default_factory=dict)
+    """Seconds within it in which it waited for a server to be restarted, by server."""
 
     @property
     def free(self) -> float:
@@ -53,13 +65,20 @@ class History:
     """The invocations of each member, oldest first, of the run's last part.
 
     ``split`` says by kind what actors do while they sample, as shares; ``far`` whether actors are
-    on other machines than the learner.
+    on other machines than the learner; ``servers`` are the names of those that actors ask.
     """
 
     split: Mapping[str, float] = field(default_factory=dict)
     far: bool = False
+    servers: Collection[str] = ()
     members: dict[str, list[Invocation]] = field(default_factory=dict)
     ready: dict[str, float] = field(default_factory=dict)
+    restarts: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """From when to when each member was being restarted, oldest first."""
+    deaths: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """How often the processes of each member died, by name: a learner may be several replicas."""
+    actors: int = 0
+    """How many actors took part at the end; 0 if their number never changed."""
     quota: str = ""
     """Which quota last kept slots from the actors."""
     queued: float = 0.0
@@ -72,33 +91,65 @@ class History:
     """Time of the last line."""
     _firings: dict[int, tuple[str, float, str]] = field(default_factory=dict)
     _blocked: list[tuple[float, float]] = field(default_factory=list)
+    _died: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    """When those died that are not ready again, and whether the line itself said so."""
+    _unanswered: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
+    """From when to when a server of one node was being restarted, by server and actor there."""
+    _asked_by: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    """Since when actors are without their node's server, by server that is not ready again."""
 
     def read(self, lines: Iterable[Mapping[str, Any]]) -> History:
         """Take in these lines, in their order."""
-        for number, line in enumerate(lines):
+        for line in lines:
             t = line.get("t", self.ended)
-            if not number:
+            if not self.ended:
                 self.began = t
             if goes_on_anew(line, self.ended):  # what was before is another part
-                for each in (self.members, self.ready, self._firings, self._blocked):
+                for each in (
+                    self.members, self.ready, self.restarts, self.deaths,
+                    self._firings, self._blocked, self._died, self._unanswered, self._asked_by,
+                ):  # fmt: skip
                     each.clear()
                 self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
-                self.began = 0.0
+                self.began, self.actors = 0.0, 0
             self.ended = max(self.ended, t)
             if "firing" in line:
                 self._firings[line["firing"]] = line["trigger"], t, line.get("after", "")
             elif "done" in line:
                 self._done(line, t)
             elif "ready" in line:
-                if line["ready"] not in self.members:
-                    self.ready.setdefault(line["ready"], t)
+                self._ready(line["ready"], t, t - line.get("seconds", 0.0))
+            elif "died" in line:
+                self._dies(line, t)
             elif "blocked" in line:
                 self._blocked.append((t - line["blocked"], t))
             elif "queued" in line:
                 self.queued += line["queued"]
             elif "quota" in line:
                 self.quota = line["quota"] or self.quota
+            elif "actors" in line:
+                self.actors = line["actors"]
         return self
+
+    def _dies(self, line: Mapping[str, Any], now: float) -> None:
+        process = line["died"]
+        member = process if is_actor(process) else process.partition(" ")[0]
+        self._died.setdefault(member, (now, "t" in line))
+        self.deaths[member][process] += 1
+        for rank in line.get("asked_by", ()):
+            self._asked_by[member].setdefault(str(Member(ACTORS, rank)), now)
+
+    def _ready(self, member: str, now: float, asked: float) -> None:
+        if member not in self.members:
+            self.ready.setdefault(member, now)
+        if member in self._died:
+            died, is_timed = self._died.pop(member)
+            if not is_timed:  # an earlier ARTOS wrote it: it came after the line before it, maybe
+                # much later. Between a death and the start there is no longer pause than this.
+                died = max(died, asked - FailureLimits.most_backoff)
+            self.restarts.setdefault(member, []).append((died, now))
+        for actor, since in self._asked_by.pop(member, {}).items():
+            self._unanswered.setdefault((member, actor), []).append((since, now))
 
     def _done(self, line: Mapping[str, Any], end: float) -> None:
         member, times = line["by"], line.get("times", {})
@@ -107,17 +158,34 @@ class History:
         before = past[-1] if past else None
         free = before.end if before else self.ready.get(member, self.began)
         end = max(end, free)
-        begin = max(free, end - line.get("seconds", 0.0))
+        restarts = self.restarts.get(member, ())
+        back = restarts[-1][1] if restarts else 0.0
+        called = min(end, max(free, fired))
+        # Who died before it could say how long it took was at work all the time.
+        begin = max(free, end - line.get("seconds", end - min(end, max(called, back))))
+        called = min(called, begin)
+        if restart := _within(restarts, called, begin):
+            # What was lost is done again; what was kept shows in how much sooner that is over.
+            sooner = _usual(past, trigger) - (end - begin)
+            missing = min(begin, back) - called
+            saved = min(missing - restart, max(0.0, sooner))
+            begin, restart = begin - saved, missing - saved
         self.cpu += line.get("cpu", 0.0)
-        known = {SLOT: line.get("slot", 0.0), PROCESS: line.get("waited", 0.0)}
+        known = {RESTART: restart, SLOT: line.get("slot", 0.0)}
+        known[PROCESS] = max(0.0, line.get("waited", 0.0) - restart)  # it counts a restart, too
         known[DEVICE] = times.get(_DEVICE_WAIT, 0.0)
-        kept = self._kept(min(begin, max(free, fired)), begin, end, known)
+        kept = self._kept(called, begin, end, known)
+        held = self._held(member, begin, end, trigger) if is_actor(member) else {}
         worked = {kind: s for kind, s in times.items() if not kind.startswith(_WAIT)}
         parts = (self.split or {SAMPLE: 1.0}) if is_actor(member) else worked
-        work = scaled(parts or {"work": 1.0}, end - begin)
+        work = scaled(parts or {"work": 1.0}, end - begin - sum(held.values()))
+        idle_restart = _within(restarts, free, called)
         past.append(
-            Invocation(member, line["done"], trigger, fired, cause, begin, end, work, kept, before)
-        )
+            Invocation(
+                member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
+                idle_restart, held,
+            )
+        )  # fmt: skip
 
     def _kept(
         self, since: float, begin: float, end: float, known: Mapping[str, float]
@@ -127,7 +195,7 @@ class History:
         That an invocation ended is known only when the loop goes on: until then it was blocked.
         """
         left, found = begin - since, {}
-        known = {**known, DISK: self._blocked_within(since, end)}
+        known = {**known, DISK: _within(self._blocked, since, end)}
         for kind, seconds in known.items():
             if (seconds := min(left, seconds)) > 0:
                 found[kind] = seconds
@@ -136,12 +204,18 @@ class History:
             found[NETWORK if self.far else HAND_OVER] = left
         return found
 
-    def _blocked_within(self, since: float, until: float) -> float:
-        found = 0.0
-        for begin, end in reversed(self._blocked):
-            if end <= since:
-                break
-            found += max(0.0, min(end, until) - max(begin, since))
+    def _held(self, actor: str, begin: float, end: float, trigger: str) -> dict[str, float]:
+        """For how long an actor that was at work waited for servers, by server."""
+        found: dict[str, float] = {}
+        usual = _usual(self.members[actor], trigger)
+        for server in self.servers:
+            # On a cluster each node has its own.
+            here = () if self.far else self.restarts.get(server, ())
+            if away := _within(self._unanswered.get((server, actor), here), begin, end):
+                # It may ask so rarely that it was not kept from anything for all that time.
+                left = end - begin - usual - sum(found.values())
+                if left > 0:
+                    found[server] = min(away, left)
         return found
 
     def at(self, member: str, time: float, firing: int) -> Invocation | None:
@@ -157,7 +231,23 @@ class History:
         return None
 
 
-def scaled(parts: Mapping[str, float], seconds: float) -> dict[str, float]:
+def _usual(past: Sequence[Invocation], trigger: str) -> float:
+    """How many seconds of work this trigger usually takes; 0 if that is not known."""
+    found = [sum(each.work.values()) for each in past[-_USUAL:] if each.trigger == trigger]
+    return median(found) if found else 0.0
+
+
+def _within(spans: Sequence[tuple[float, float]], since: float, until: float) -> float:
+    """The seconds of these spans, the newest last, that are between two times."""
+    found = 0.0
+    for begin, end in reversed(spans):
+        if end <= since:
+            break
+        found += max(0.0, min(end, until) - max(begin, since))
+    return found
+
+
+def scaled(parts: Mapping[K, float], seconds: float) -> dict[K, float]:
     """Parts in the same proportion that add up to so many seconds."""
     whole = sum(parts.values())
     if not whole:

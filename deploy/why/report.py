@@ -7,13 +7,15 @@ from pathlib import Path
 
 import msgspec
 
+from artos.specs.members import actor_of
 from deploy.tracing.lines import config_of, lines_of
 from deploy.why.charging import WAIT
 from deploy.why.diagnosis import findings
 from deploy.why.evidence import Evidence
 from deploy.why.finding import Finding
-from deploy.why.history import SAMPLE, History, is_actor
+from deploy.why.history import SAMPLE, History
 from head.records.progress_log import last_status
+from triggers.targets import parsed
 
 BALANCED = "none"
 _BALANCED = "nothing that this command knows of would make it more than 5 % faster"
@@ -70,12 +72,16 @@ def _evidence(folder: Path) -> Evidence:
     times, usage = (status.times, status.usage) if status else ({}, {})
     split = {kind: s for kind in _OF_ACTORS if (s := times.get(kind, 0.0)) > 0}
     moved = usage.get("bytes_moved", 0.0) / max(1, status.updates if status else 0)
-    history = History(split or {SAMPLE: 1.0}, moved > 0).read(lines_of(folder, _MOST_LINES))
-    held, used = usage.get("cpu_seconds_held", 0.0), usage.get("cpu_seconds_used", 0.0)
     plan = config.plan
+    targets = map(parsed, plan.triggers if plan else ())
+    servers = sorted({target.role for target in targets if target.answers})
+    history = History(split or {SAMPLE: 1.0}, moved > 0, servers)
+    history.read(lines_of(folder, _MOST_LINES))
+    ranks = [rank for name in history.members if (rank := actor_of(name)) is not None]
+    held, used = usage.get("cpu_seconds_held", 0.0), usage.get("cpu_seconds_used", 0.0)
     return Evidence(
         history, config.settings | dict(config.configuration.settings),
-        plan.triggers if plan else {}, max(1, sum(map(is_actor, history.members))),
+        plan.triggers if plan else {}, history.actors or 1 + max(ranks, default=0),
         plan.envs if plan else 1, plan.steps if plan else 1, config.host.cpus,
         min(1.0, used / held) if held > _ENOUGH_HELD else None, config.algorithm, moved,
     )  # fmt: skip

@@ -65,9 +65,8 @@ class League(AgentsActor):
         super().__init__(*given, **named)
         self.won, self.met = dict[int, float](), -1
 
-    def opponent(self):
+    def opponent(self, policy, pasts):
         """Who plays as ``Past`` in the round that begins."""
-        pasts = self.bound.pasts or (self.bound,)
         hard = np.array([(1 - self.won.get(past.version, 0.5)) ** 2 + 0.01 for past in pasts])
         chosen = pasts[self._random.choice(len(pasts), p=hard / hard.sum())]
         self.met = chosen.version

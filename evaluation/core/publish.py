@@ -14,9 +14,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import msgspec
-
 from artos.errors import Refused
+from evaluation.core.readme_rows import LINES, RESULTS, Line, lines
 from evaluation.core.registry import BENCHMARKS
 from evaluation.core.report import (
     PAPER,
@@ -30,8 +29,6 @@ from evaluation.core.report import (
 )
 from evaluation.core.sources import ROOT, changed
 
-RESULTS = ROOT / "evaluation" / "results"
-LINES = RESULTS / "readme.toml"
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "benchmarks.md"
 FIGURES = ROOT / "docs" / "figures"
 ENOUGH = 3
@@ -53,32 +50,6 @@ def is_older(report: Report) -> bool:
 
 
 # -- README ------------------------------------------------------------------------------------
-
-
-class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One row of the README: ``result`` with ``{0}``, ``{1}``, ... for its figures.
-
-    Each figure is ``[case]``, the median of a case of the benchmark, with its unit, or ``[case,
-    other]``, that of the ratio of two, by repetition. A case that starts with a colon is of
-    ``group``.
-    """
-
-    measured: str
-    benchmark: str
-    result: str
-    figures: tuple[tuple[str, ...], ...]
-    group: str = ""
-
-
-class Lines(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rows of the README, in their order."""
-
-    line: tuple[Line, ...]
-
-
-def lines() -> tuple[Line, ...]:
-    """The rows that the README has."""
-    return msgspec.toml.decode(LINES.read_bytes(), type=Lines).line
 
 
 def readme_table(chosen: Iterable[Line], reports: Reports) -> str:

@@ -23,12 +23,14 @@ from deploy.cli.parser import Parser
 from evaluation.core import sources
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Asked, Progress, keeping
+from evaluation.core.readme_rows import lines
 from evaluation.core.report import Report, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
-ALL, PAPER = "all", "paper"
-"""Several: all but those of the paper, which take a day, and those of the paper."""
+ALL, PAPER, README = "all", "paper", "readme"
+"""Several: all but those of the paper, those of the paper, which take a day, and those that the
+rows of the README come from."""
 
 
 def _discovered() -> dict[str, Benchmark]:
@@ -65,9 +67,9 @@ def run(
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
-    PNG. ``all`` and ``paper`` run several and add each one's name to the file's name. A missed goal
-    gives 1, except in a ``quick`` run, whose figures mean nothing. After every case what has been
-    measured is written to ``NAME.part``; ``resume`` goes on from there.
+    PNG. ``all``, ``paper`` and ``readme`` run several and add each one's name to the file's. A
+    missed goal gives 1, except in a ``quick`` run, whose figures mean nothing. After every case
+    what has been measured is written to ``NAME.part``; ``resume`` goes on from there.
 
     Raises:
         Refused: there is no benchmark of this name, or ``repeats`` is below 1.
@@ -79,7 +81,7 @@ def run(
     if several := of(name):
         return _run_all(several, json_path, quick, repeats, resume)
     if name not in BENCHMARKS:
-        known = (*BENCHMARKS, ALL, PAPER)
+        known = (*BENCHMARKS, ALL, PAPER, README)
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
     benchmark = BENCHMARKS[name]
@@ -132,6 +134,8 @@ def written(name: str) -> Report | dict[str, Report]:
 
 def of(name: str) -> list[str]:
     """The benchmarks that a name of several stands for; none if it is that of one."""
+    if name == README:
+        return [*dict.fromkeys(line.benchmark for line in lines())]
     redone = [one for one in BENCHMARKS if one.startswith(f"{PAPER}-")]
     return {PAPER: redone, ALL: [o for o in BENCHMARKS if o not in redone]}.get(name, [])
 
@@ -164,7 +168,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
-        names = (*BENCHMARKS, ALL, PAPER)
+        names = (*BENCHMARKS, ALL, PAPER, README)
         if options.json:
             print_json({"benchmarks": names})
         else:

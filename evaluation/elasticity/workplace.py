@@ -76,7 +76,11 @@ class Workplace:
             stack.enter_context(logging_to(self._warnings.append))
             self.node = stack.enter_context(RunMemory(self._plan, "bench", self._folder / "logs"))
             arrays = self._plan.objects[0].arrays
-            self.node.restore({spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays}, 0)
+            self.node.restore(
+                self._plan.learner,
+                {spec.name: np.zeros(spec.shape, spec.dtype) for spec in arrays},
+                0,
+            )
             images, clock = self._folder / "images", SystemClock()
             self.manager = build(self.node, images, Mailboxes(self.node.board), clock)
             stack.enter_context(child_deaths(self._child_ended))

@@ -28,6 +28,7 @@ import psutil
 from artos.errors import ArtosError
 from artos.runs import tape
 from deploy.local.local_runs import LocalRuns
+from deploy.replay.difference import Difference
 from evaluation.exactness.nodes import NODES, disturbed
 from evaluation.exactness.recorded import recorded
 from evaluation.lab.small_cluster import SmallCluster
@@ -118,7 +119,9 @@ def _on_nodes(case: Case, folder: Path, chance: random.Random, pause: float) -> 
 def _judged(run: Path, name: str, status: int, kills: int, scalings: int, seconds: float) -> Trial:
     outcome = "done" if status == 0 else f"status {status}"
     told = _replayed(run)
-    why = str(told.get("first_difference") or told.get("ended") or told.get("error") or "")
+    first = told.get("first_difference")
+    differs = str(msgspec.convert(first, Difference)) if first else ""
+    why = differs or str(told.get("ended") or told.get("error") or "")
     return Trial(
         name, outcome, kills, scalings, seconds, told.get("versions", 0),
         told.get("equal") is True and not told.get("ended"), recorded(run), why,

@@ -9,6 +9,8 @@ import msgspec
 from artos.runs import tape
 from triggers import journal
 
+_OF_REPLAY = ("asked", "rows", "large", "incarnation")
+
 
 def recorded(run: Path) -> int:
     """Bytes: tapes, what servers answered, and what the journal has beside its other uses."""
@@ -18,6 +20,6 @@ def recorded(run: Path) -> int:
     tapes = sum(each.stat().st_size for each in kept)
     added, encode = 0, msgspec.json.encode
     for line in journal.read(run / "journal.jsonl"):
-        of_replay = {name: line[name] for name in ("asked", "rows", "incarnation") if name in line}
+        of_replay = {name: line[name] for name in _OF_REPLAY if name in line}
         added += len(encode(of_replay)) - 1 if of_replay else 0
     return tapes + added

@@ -108,9 +108,20 @@ class Layer:
 
     def start_node(self, script: str, host: str = "") -> None:
         """A shell script on a node of its own, which has its own name and its own shared memory."""
+        self.start(*self._on_node(script, host))
+
+    def start_node_daemon(self, script: str, host: str) -> None:
+        """The same for a script that goes into the background; it ends with the layer.
+
+        Raises:
+            LayerFailed: it failed.
+        """
+        self.run(*self._on_node(f"{script} >/dev/null 2>&1", host))
+
+    def _on_node(self, script: str, host: str) -> Sequence[str]:
         enter, named = f"cd {self.folder} && ", f"hostname {host} && " if host else ""
         apart = ("unshare", "--uts", "--mount", "sh", "-c")
-        self.start(*apart, f"{enter}mount -t tmpfs tmpfs /dev/shm && {named}exec {script}")
+        return (*apart, f"{enter}mount -t tmpfs tmpfs /dev/shm && {named}exec {script}")
 
     def start(self, *words: str) -> None:
         """A process that lives as long as the layer at most; its output goes nowhere."""

@@ -25,7 +25,7 @@ PACKAGE = "ray==2.60.0"
 _EQUAL = {"RAY_worker_niceness": "0"}
 """Ray starts workers at niceness 15, and others would have the CPUs of this one machine first."""
 _SERVE = """
-import json, os, sys, ray
+import json, os, subprocess, sys, ray
 from ray.cluster_utils import Cluster
 from ray.util import placement_group_table, remove_placement_group
 from ray.util.placement_group import PlacementGroup
@@ -33,6 +33,9 @@ answers, sys.stdout = sys.stdout, sys.stderr
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
 ray.init(address=cluster.address, log_to_driver=False)
 nodes, memory = {}, sys.argv[1]
+drain = ("ray.scripts.scripts", "drain-node", "--address", cluster.address,
+         "--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "a spot machine's notice",
+         "--deadline-remaining-seconds", "60", "--node-id")
 def groups():
     return {a["name"]: (g, a["state"]) for g, a in placement_group_table().items()
             if a["state"] != "REMOVED"}
@@ -40,6 +43,9 @@ def answer(verb, name):
     if verb == "add":
         os.makedirs(f"{memory}/{name}", 0o700, exist_ok=True)
         nodes[name] = cluster.add_node(num_cpus=2, env_vars={"ARTOS_SHM": f"{memory}/{name}"})
+    elif verb == "drain":
+        words = [sys.executable, "-m", *drain, nodes[name].node_id]
+        subprocess.run(words, check=True, stdout=sys.stderr)
     elif verb == "remove":
         cluster.remove_node(nodes.pop(name), allow_graceful=False)
     elif verb == "drop":
@@ -106,7 +112,10 @@ class RealRay:
         """Environment variables of its clients."""
 
     def machine(self, verb: str, name: str) -> None:
-        """``add`` a machine of two CPUs, or ``remove`` it, as if it had died."""
+        """``add`` a machine of two CPUs, ``drain`` it: it ends in a minute, or ``remove`` it.
+
+        One that is removed is gone at once, as if it had died.
+        """
         self._asked(verb, name)
 
     def groups(self) -> dict[str, str]:

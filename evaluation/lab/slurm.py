@@ -47,7 +47,17 @@ JobAcctGatherType=jobacct_gather/none
 _PARTITIONS = """
 PartitionName=low Nodes=ALL Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20 MaxTime=INFINITE State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF MaxTime=INFINITE State=UP
+PartitionName=brief Nodes=ALL PriorityTier=1 PreemptMode=OFF MaxTime=1 State=UP
 """  # noqa: E501 (one line each, by Slurm's format)
+
+_IDLE = ("sinfo", "--noheader", "--Node", "--states=idle", "--partition=low")
+_KILL_NODE = """
+set -e
+node=$(readlink /proc/$(cat {folder}/{name}.pid)/ns/uts)
+for each in /proc/[0-9]*; do
+    [ "$(readlink $each/ns/uts)" != "$node" ] || kill -KILL ${{each#/proc/}} || true
+done
+"""
 
 
 class Slurm:
@@ -56,6 +66,33 @@ class Slurm:
     def __init__(self, there: Layer) -> None:
         self.run, self.tried, self.until = there.run, there.tried, there.until
         self.folder = there.folder
+        self._start_daemon = there.start_node_daemon
+        self._failed: set[str] = set()
+
+    def start(self, name: str) -> None:
+        """Start the daemon of a node."""
+        self._start_daemon(f"slurmd -N {name}", name)
+
+    def fail(self, name: str) -> None:
+        """Kill all that runs on a node, as if it had lost power; Slurm finds out after a while."""
+        self.run("sh", "-c", _KILL_NODE.format(folder=self.folder, name=name))
+        self._failed.add(name)
+
+    def is_idle(self) -> bool:
+        """Whether no node has a job, and none has failed."""
+        return len(self.tried(*_IDLE).stdout.splitlines()) == len(NODES)
+
+    def mend(self) -> None:
+        """Have all nodes idle again, once their jobs have ended."""
+        while self._failed:
+            self.start(self._failed.pop())
+
+        def all_idle() -> bool:
+            for name in NODES:  # of one that is not down or drained this is refused
+                self.tried("scontrol", "update", f"nodename={name}", "state=resume")
+            return self.is_idle()
+
+        self.until(all_idle, 60.0)
 
     def jobs(self, *flags: str) -> list[dict[str, str]]:
         """All jobs, one for each element of an array."""
@@ -86,9 +123,9 @@ def serve(there: Layer, port: int) -> Slurm:
         "SLURM_CONF": str(folder / "slurm.conf"),
         "ARTOS_CLUSTERS": str(folder / "clusters"),
     }
-    daemons = {"ctl": "slurmctld -D"} | {name: f"slurmd -D -N {name}" for name in NODES}
-    for host, daemon in daemons.items():
-        there.start_node(daemon, host)
-    idle = ("sinfo", "--noheader", "--Node", "--states=idle", "--partition=low")
-    there.until(lambda: len(there.tried(*idle).stdout.splitlines()) == len(NODES), 60.0)
-    return Slurm(there)
+    there.start_node("slurmctld -D", "ctl")
+    served = Slurm(there)
+    for name in NODES:
+        served.start(name)
+    there.until(served.is_idle, 60.0)
+    return served

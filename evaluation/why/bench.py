@@ -44,7 +44,7 @@ class Judged:
     def possible(self) -> float:
         """The share of the best gain, in percent."""
         room = max(self.best, self.advised) - self.planted
-        return 100.0 * (self.advised - self.planted) / room if room > 0 else 0.0
+        return 100.0 * ((self.advised - self.planted) / room) if room > 0 else 0.0
 
 
 def judged(case: Case, say: Say) -> Judged:

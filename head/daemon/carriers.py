@@ -6,7 +6,7 @@ Pure. The head's own machine is the place called "".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -76,13 +76,25 @@ class Carriers:
     def choose(self, run: Run) -> str:
         """The name of the node that is to carry the run's process; "": the head's machine.
 
-        Not one that has as many as it can carry, or where its process has died twice in a row.
+        Not one that has as many as it can carry, or where its process has died twice in a row; nor
+        one that had no room for the run while there is another with the device.
         """
         if (sought := run.sought) is None:
             return ""
+        places = self._with_device(run, sought, run.without_room) or self._with_device(run, sought)
+        return chosen(sought.device, places) if places else ""
+
+    def may_have_room(self, run: Run) -> bool:
+        """Whether a machine with the device that a run seeks has not said that it has no room."""
+        sought = run.sought
+        return sought is not None and bool(self._with_device(run, sought, run.without_room))
+
+    def _with_device(self, run: Run, sought: Sought, but: Collection[str] = ()) -> list[Place]:
+        """Where a run may be but there; no places if none that are left have the device."""
         there = [self._runs.by_name[name] for name in self._runs.active - {run.name}]
-        shunned = run.carrier if run.deaths > 1 else ""
-        return chosen(sought.device, self._places(sought, there, shunned))
+        died = {run.carrier} - {""} if run.deaths > 1 else set[str]()
+        places = self._places(sought, there, {*died, *but})
+        return places if any(place.seats(sought.device) for place in places) else []
 
     def with_room(self) -> list[Sought]:
         """What queued runs seek of which a node could carry one more run."""
@@ -90,20 +102,22 @@ class Carriers:
         seekers = self._runs.seekers
         return [each for each in seekers if chosen(each.device, self._places(each, there))]
 
-    def _places(self, sought: Sought, there: Sequence[Run], shunned: str = "") -> list[Place]:
+    def _places(
+        self, sought: Sought, there: Sequence[Run], but: Collection[str] = ()
+    ) -> list[Place]:
         """Where a run that seeks this may be, while those are ``there``; first the head's machine.
 
-        That counts as without a device while it has as many runs as it may have.
+        That counts as without a device while it has as many runs as it may have, or is left out.
         """
         carried = Counter(each.carrier for each in there)
         taken = Counter[str]()
         for each in there:
             taken[each.carrier] += each.devices
-        devices = self._devices if carried[""] < self._at_once else ""
-        places = [Place("", devices, taken[""])]
+        is_open = carried[""] < self._at_once and "" not in but
+        places = [Place("", self._devices if is_open else "", taken[""])]
         for node in self._nodes.with_devices:
             room = carried[node.name] < node.most_carried
-            if node.carries(account=sought.account) and node.name != shunned and room:
+            if node.carries(account=sought.account) and node.name not in but and room:
                 places.append(Place(node.name, node.devices, taken[node.name]))
         return places
 

@@ -43,6 +43,7 @@ from head.daemon.user_accounts import UserAccounts
 _MOST_QUEUED = 10_000
 """Most runs of one user that may wait to begin."""
 _DRAINED = "it is drained"
+_RECLAIMED = "its machine is taken back"
 _ACTOR = re.compile(r"actor-(\d{1,9})")
 
 Data = dict[str, Any]
@@ -156,6 +157,8 @@ class ClientApi:
                 case control.DrainNode(node=name) | control.UndrainNode(node=name):
                     drains = isinstance(message, control.DrainNode)
                     return self._drain(name) if drains else self._undrain(name)
+                case control.ReclaimNode():
+                    return _Change(self._reclaim(message))
                 case _Told():
                     return self._told(message.run, message.told)
         except (Refused, OSError) as error:
@@ -182,9 +185,9 @@ class ClientApi:
             case control.ReadLimits():
                 answer = {"archive_mb": self._options.archive_mb}
             case control.ListRuns():
+                runs = self._scheduler.runs.values()
                 answer = self._shown_to_all(
-                    message,
-                    lambda: ClusterView(runs=tuple(map(self._line, self._scheduler.runs.values()))),
+                    message, lambda: ClusterView(runs=status_api.lines(runs, self._scheduler))
                 )
             case control.ReadStatus(run=""):
                 answer = self._shown_to_all(message, self._overview)
@@ -324,6 +327,12 @@ class ClientApi:
             control.Answer({"node": node.name}), partial(self._leaves, node.name, _DRAINED)
         )
 
+    def _reclaim(self, told: control.ReclaimNode) -> control.Answer:
+        node = self._alive(told.node)
+        if node.peer:  # else it is awaited, and whoever says this says it again
+            self._messenger.send(node.peer, control.Leave(_RECLAIMED, told.seconds))
+        return control.Answer({"node": node.name})
+
     def _alive(self, name: str) -> Node:
         node = self._roster.get(name)
         if node is not None and not node.alive:
@@ -369,7 +378,10 @@ class ClientApi:
         return _Change(answer, lambda: None, unsaved)
 
 
-_CHANGING = (control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, _Told)
+_CHANGING = (
+    control.Submit, control.StopRun, control.DrainNode, control.UndrainNode, control.ReclaimNode,
+    _Told,
+)  # fmt: skip
 
 
 def _user(peer: str) -> str:

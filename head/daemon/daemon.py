@@ -53,6 +53,8 @@ _TICK = 0.5
 _SETTLED = 1.0
 _ONE_REQUEST = 1.0
 """Seconds within which signals are one request to stop, where an engine ends a whole job."""
+_LOOK = 5.0
+"""Seconds between two looks at whether another head has taken over."""
 _MOST_A_TURN = 100
 """Most messages handled before their changes are saved: many share one commit, none waits long."""
 
@@ -126,6 +128,7 @@ class HeadDaemon(Closing):
             self._due: list[Effect] = []
             self._unsavable = ""
             self._stopping, self._stop_at = False, float("inf")
+            self._gave_way = False
             self._tidy_at = self._clock.now()
             self.endpoint = self._messenger.endpoint
             # Find the run processes that an earlier head started, and how the others ended.
@@ -140,16 +143,20 @@ class HeadDaemon(Closing):
 
     def close(self) -> None:
         """Release everything; workers and runs go on. May be called twice."""
-        self._head_state.needed = any(run.active for run in self._scheduler.runs.values())
+        active = any(run.active for run in self._scheduler.runs.values())
+        self._head_state.needed = self._gave_way or active
         self._owned.close()
 
-    def run(self) -> None:
+    def run(self, successor: Callable[[], str] = str) -> None:
         """Serve until SIGTERM or Ctrl-C has come and all runs have saved.
+
+        Or until there is a ``successor``: while this machine was cut off, an engine has started
+        another head, whose the runs and their folders are now.
 
         Raises:
             KeyboardInterrupt: after a second signal; the processes of runs live on.
         """
-        settle = _ONE_REQUEST if self._options.end_file else 0.0
+        settle, look_at = _ONE_REQUEST if self._options.end_file else 0.0, self._clock.now()
         with StopRequests(settle=settle) as requests, requests.draining(self._stop):
             _log.info(
                 "the head listens at %s, runs are in %s", self.endpoint, self._head_state.runs
@@ -158,6 +165,13 @@ class HeadDaemon(Closing):
                 _log.warning("%s", warning)
             while not (self._stopping and not self._host.runs):
                 self._waker.wait(_TICK, [self._host.fileno()])
+                if (now := self._clock.now()) >= look_at:
+                    look_at = now + _LOOK
+                    if other := successor():
+                        _log.error("the head at %s has taken over: this one ends", other)
+                        self._gave_way = True
+                        self._host.kill_here()
+                        return
                 with requests.undisturbed():
                     self.turn()
             self._save()

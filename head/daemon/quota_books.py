@@ -201,6 +201,26 @@ class QuotaBooks:
         left = [limit - there for limit, there in limits if limit is not None]
         return max(0, min([wanted, *left]))
 
+    def usable(self, wanted: Iterable[tuple[Run, int]]) -> dict[str, int]:
+        """How many of the slots that each run ``wanted`` it may have, on any number of nodes.
+
+        Each may keep those that it has; what is left of a quota goes to the first of these runs.
+        """
+        left, found = dict[str, int](), dict[str, int]()
+        for run, slots in wanted:
+            begun = run.admitted or run.active
+            has = max(1, sum(self._slots.get(run.name, {}).values())) if begun else 0
+            free = {
+                name: limit - held.slots
+                for name, held in self._named(run)
+                if (limit := held.quota.slots) is not None
+            }
+            left = free | left
+            more = max(0, min([slots - has, *(left[name] for name in free)]))
+            left |= {name: left[name] - more for name in free}
+            found[run.name] = min(slots, has + more)
+        return found
+
     def more_nodes(self, run: Run, keeps: Iterable[str], wanted: int) -> int:
         """On how many of the ``wanted`` nodes a run may be, in addition to those it keeps."""
         here = self._slots.get(run.name, {})

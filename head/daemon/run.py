@@ -46,6 +46,7 @@ class _Learner(msgspec.Struct):
     """The part of a run's plan that is read here of a learner beside the first."""
 
     device: str = CPU
+    replicas: int = 1
 
 
 class _Planned(msgspec.Struct):
@@ -58,9 +59,9 @@ class _Planned(msgspec.Struct):
 
     @property
     def devices(self) -> list[str]:
-        """Those of all learners that are not the CPU."""
-        each = (self.device, *(learner.device for learner in self.beside))
-        return [device for device in each if device != CPU]
+        """Those of all learners that are not the CPU, one for each replica."""
+        each = (_Learner(self.device, self.replicas), *self.beside)
+        return [of.device for of in each if of.device != CPU for _ in range(of.replicas)]
 
 
 class Run(msgspec.Struct):
@@ -115,7 +116,7 @@ class Run(msgspec.Struct):
     goes_on: bool = False
     """Whether its process saves only because the head's machine is taken back."""
     no_room: bool = False
-    """Whether its last process ended as the head's memory had no room for it."""
+    """Whether its last process ended as memory had no room for it, and none is left to be asked."""
     never_began: int = 0
     """How many of its processes ended so, and those of a run that had its name before."""
     billed: Seconds = Seconds()
@@ -130,15 +131,17 @@ class Run(msgspec.Struct):
     """The outcome that it had before it was submitted to go on."""
     stop_asked: bool = False
     """Whether a user has asked for the end of its process."""
+    without_room: tuple[str, ...] = ()
+    """Machines whose memory has had no room for it since it was last up; "": the head's."""
 
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""
-        self.up, self.accepted = up, True
+        self.up, self.accepted, self.without_room = up, True, ()
         self.state = RUNNING if self.state == STARTING else self.state
         with suppress(*UNREADABLE):
             planned = msgspec.json.decode(up.plan, type=_Planned)
             self.device = next(iter(planned.devices), CPU)
-            self.device_count = len(planned.devices) * planned.replicas
+            self.device_count = len(planned.devices)
 
     def bytes_on_a_node(self, actors: int) -> int:
         """Shared memory that it takes on a node with so many of its actors."""

@@ -190,6 +190,11 @@ class RunHost(Closing):
         if found := self._processes.get(run):
             found.process.signal(number)
 
+    def kill_here(self) -> None:
+        """Kill the processes of runs on this machine; those on worker nodes live on."""
+        for each in self._processes.values():
+            each.process.signal(signal.SIGKILL)
+
     def cap_logs(self) -> None:
         """Rotate the logs of run processes, so that they do not fill the disk."""
         for each in self._processes.values():

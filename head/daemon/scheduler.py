@@ -192,7 +192,6 @@ class Scheduler:
         self.books.ended(run)
         told = self._endings.was_told(run)
         self._endings.forget(name)
-        self.all_runs.try_again()  # it may have left room
         outcome = run.outcome
         if not outcome and status is not None and status >= 0:
             outcome = ExitStatus(status).outcome
@@ -201,10 +200,16 @@ class Scheduler:
         stopping, run.up = run.state == STOPPING, None
         no_room = outcome == _NO_ROOM
         outcome = "" if no_room else outcome
+        if not no_room:
+            self.all_runs.try_again()  # it may have left room
         if no_room and not told:
             where = f"node {run.carrier}'s" if run.carrier else "the head's"
             run.again(f"room in {where} memory: {run.why or words}")
-            run.no_room, run.never_began = True, run.never_began + 1
+            run.without_room += (run.carrier,)
+            run.no_room = not self.carriers.may_have_room(run)
+            if run.no_room:  # all were asked, and will be asked anew
+                run.without_room = ()
+            run.never_began += 1
         elif run.goes_on and outcome not in ("done", "failed"):
             there = run.carrier or self.carriers.choose(run)
             run.again("a machine to go on with" if there else "the next start of the head")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,10 @@ def everything(scheduler: Scheduler, roster: Roster, now: float) -> ClusterView:
     return ClusterView(
         nodes=tuple(_node(node, scheduler, now) for node in roster),
         quotas=scheduler.books.facts(),
-        runs=tuple(one(run, scheduler) for run in scheduler.runs.values()),
+        runs=tuple(
+            msgspec.structs.replace(line, facts=scheduler.runs[line.name].facts)
+            for line in lines(scheduler.runs.values(), scheduler)
+        ),
     )
 
 
@@ -38,12 +42,33 @@ def one(run: Run, scheduler: Scheduler) -> RunView:
 
 
 def line(run: Run, scheduler: Scheduler) -> RunView:
-    """A run in short: ``actors`` take part now; ``nodes`` counts the registered ones by node."""
-    places = list(run.places.values())
+    """A run in short, as if all that is left of its quotas were for it."""
+    return lines((run,), scheduler)[0]
+
+
+def lines(runs: Collection[Run], scheduler: Scheduler) -> tuple[RunView, ...]:
+    """Runs in short; together they want no more slots than their quotas allow."""
+    books = scheduler.books
+    begun = [run for run in runs if run.admitted or run.active]
+    queued = [run for run in runs if run.state == QUEUED and not run.admitted]
+    ask = [*begun, *(run for run in queued if not books.why_not_begun(run))]
+    # One that asks for labels may wait for ever: it takes the rest of a quota from no other.
+    ask.sort(key=lambda run: bool(run.where))
+    wants = books.usable((run, _actors(run) or run.asks_actors) for run in ask)
+    return tuple(_line(run, scheduler, wants.get(run.name, 0)) for run in runs)
+
+
+def _actors(run: Run) -> int:
+    """How many take part now."""
+    if run.up is None:
+        return 0
     take_part = UNSET if run.facts is None else run.facts.actors
-    registered = run.up.actors if run.up else 0
-    now = registered if take_part is UNSET or not run.up else take_part
-    waits_for_quota = run.state == QUEUED and scheduler.books.why_not_begun(run)
+    return run.up.actors if take_part is UNSET else take_part
+
+
+def _line(run: Run, scheduler: Scheduler, wants: int) -> RunView:
+    """``nodes`` counts the registered actors by node."""
+    places = list(run.places.values())
     return RunView(
         name=run.name,
         user=run.user,
@@ -57,9 +82,9 @@ def line(run: Run, scheduler: Scheduler) -> RunView:
         where=run.where,
         carrier=run.carrier if run.active else "",
         restarts=run.restarts,
-        actors=now,
-        wants=0 if run.over or waits_for_quota else now or run.asks_actors,
-        registered=registered,
+        actors=_actors(run),
+        wants=wants,
+        registered=run.up.actors if run.up else 0,
         lacks_memory=scheduler.waits.for_memory(run),
         executor_bytes=run.up.executor_bytes if run.up else 0,
         actor_bytes=run.up.actor_bytes if run.up else 0,

@@ -32,6 +32,7 @@ from artos.specs.devices import CPU, sought
 from artos.system.child import end_with_parent, ignore_sigterm
 from artos.system.child_modules import ChildModule
 from artos.system.logging_setup import logging_to, to_stderr
+from artos.system.shm import allowed_bytes
 from artos.system.signals import CLOSE, StopRequests, forget_interrupt
 from artos.transport.keys import Keys
 from artos.transport.messenger import HEAD, Messenger
@@ -210,7 +211,7 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
         forget_interrupt()
         return ExitStatus.INTERRUPTED, "stopped at once"
     except ShmTooSmall as error:
-        fits = bool(error.folder) and error.needed <= shutil.disk_usage(error.folder).total
+        fits = bool(error.folder) and error.needed <= _room_in_all(Path(error.folder))
         return ExitStatus.NO_ROOM if fits else ExitStatus.REFUSED, str(error)
     except REFUSALS as error:
         return ExitStatus.REFUSED, str(error)
@@ -219,6 +220,11 @@ def outcome(run: Callable[[], Summary]) -> tuple[ExitStatus, str]:
             _log.exception("the run process failed")
         return ExitStatus.FAILED, f"{type(error).__name__}: {error}"
     return ExitStatus.of_outcome(summary.outcome), ""
+
+
+def _room_in_all(folder: Path) -> int:
+    total, allowed = shutil.disk_usage(folder).total, allowed_bytes(folder)
+    return total if allowed is None else min(total, allowed)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,22 @@ class States(msgspec.Struct):
     """The version of ARTOS that saved them."""
     apart: bool = False
     """Whether members were processes of their own."""
+
+
+class _Members(msgspec.Struct):
+    members: dict[Member, msgspec.Raw]
+
+
+def members_in(data: bytes) -> Iterable[Member]:
+    """The members whose states a snapshot holds; none if there is no snapshot.
+
+    Raises:
+        CheckpointFault: it was saved by other code.
+    """
+    try:
+        return msgspec.msgpack.decode(data, type=_Members).members if data else ()
+    except ValueError as error:
+        raise unfit(error) from error
 
 
 def states_in(data: bytes, *, apart: bool) -> States:

@@ -23,12 +23,13 @@ from artos.runs.plan import Plan
 from artos.runs.run_config import CONFIGURATION, RunConfig
 from artos.runs.run_memory import RunMemory, check_space
 from artos.runtime.preload import Preloaded
-from artos.specs.keys import ArraySpec
+from artos.specs.keys import MODEL_PARAM, ArraySpec
 from artos.system.signals import StopRequests
 from head.records import provenance
 from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
-from head.run import saved_learners
+from head.run import saved_learners, saved_triggers
+from head.run.handover import members_in
 from head.run.recorder import flattened, lacking_rows, named, with_rows
 from head.run.request import Request
 from head.run.saved_learners import OBJECT
@@ -101,11 +102,14 @@ def resumed(
     """
     manifest = checkpoint.read_manifest(folder.checkpoint)
     registration = _registered(request, preloaded, host_faults, on_nodes=on_nodes)
-    registration = registration.resumed(manifest.resumes + 1)
+    # One that was killed before it had saved anything counts, too.
+    earlier = max(manifest.resumes, len(folder.config.get("resumed", ())))
+    registration = registration.resumed(earlier + 1)
     plan, states = registration.plan, b""
     check_workload(folder.checkpoint, manifest, plan.name, plan.env)
     if plan.checkpoint == "all":
         states = checkpoint.load_states(folder.checkpoint, manifest, plan.checksums())
+    holding = [*members_in(states)]
     with requests.held(), LeftRows(folder.path) as left:
         remove_images(folder.path)  # after a reboot nothing else finds them
         # Rows in the checkpoint are those that its states belong to.
@@ -119,6 +123,9 @@ def resumed(
                 if blocks:
                     node.leave()
                 raise
+            anew = saved_triggers.anew(registration.table, manifest.triggers)
+            lacks = (*manifest.not_restored, *anew)
+            manifest = msgspec.structs.replace(manifest, not_restored=lacks)
             left.give_up()
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
@@ -127,11 +134,18 @@ def resumed(
             before, now = folder.config.get("settings", {}), settings["settings"]
             others = [name for name in now if now[name] != before.get(name)]
             anew = [*(f"{plan.learner}.{name}" for name in others), *others]
-            settings |= {CONFIGURATION: to_builtins(folder.configuration.without(anew))}
+            last, then = folder.configuration, manifest.configuration
+            configuration = (last if then is None else last.back_to(then)).without(anew)
+            settings |= {CONFIGURATION: to_builtins(configuration)}
+            anew += [name for name in last.settings if name not in configuration.settings]
             # What a replay of the parts before needs.
             resolved |= {"anew": anew, "before": {n: before[n] for n in others if n in before}}
             resolved["rows"] = [block.written for block in node.blocks.values()]
             resolved["past"] = past_versions(node.weights)
+            kept = ((name, past_versions(of[MODEL_PARAM])) for name, of in node.beside.items())
+            resolved["past_of"] = {name: past for name, past in kept if past}
+            resolved["states"] = manifest.states_sha256 if states else ""
+            resolved["holding"] = holding
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})
@@ -222,14 +236,15 @@ def _restore(
     saved = there.objects.keys() & node.objects.keys()
     values = {f"{OBJECT}{name}": _blank(node.objects[name].spec.arrays[0]) for name in saved}
     # How many past versions were there depends on when it was saved.
-    past = [each for each in there.layout if checkpoint.PAST.fullmatch(each.name)]
+    stored = [each for each in there.layout if checkpoint.PAST.fullmatch(each.name)]
     others = saved_learners.blank(node.plan, there)
     expected = checkpoint.layout_of(named(empty, node.plan) | values | others)
-    arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *past))
-    node.restore(flattened(arrays, node.plan), manifest.version, checkpoint.past_in(arrays))
+    arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *stored))
+    first, past = node.plan.learner, checkpoint.past_in(arrays)
+    node.restore(first, flattened(arrays, node.plan), manifest.version, past)
     saved_learners.restore(node, manifest, arrays)
     for name in saved:
-        node.restore_object(name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
+        node.restore_object(first, name, arrays[f"{OBJECT}{name}"], manifest.objects[name])
     for actor in left:
         block = node.blocks[actor]
         block.recover()  # its writer was killed

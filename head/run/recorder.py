@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
 from artos.specs.devices import POOL
 from artos.system.process_age import age
-from artos.system.snapshot import Snapshot
+from artos.system.snapshot import Snapshot, taken
 from head.records.curve import draw
 from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
@@ -30,13 +30,15 @@ from head.records.run_folder import RunFolder
 from head.records.status import Summary
 from head.records.telling import Telling
 from head.records.tracker import Tracker
-from head.run import saved_learners
+from head.run import saved_learners, saved_triggers
 from head.run.bill import bill_of, device_seconds
 from head.run.concerns.evaluation import Evaluation
+from head.run.concerns.returns import Returns
 from head.run.concerns.scaling import Scaling
 from head.run.coordination.versions import Newest
 from head.run.run import Run
 from head.run.saved_learners import OBJECT
+from triggers.base import Trigger
 
 _LOG_SECONDS = 0.5
 _BILL_SECONDS = 1.0  # it takes a look at every process
@@ -52,6 +54,7 @@ RESTORED = (
     "policy version",
     "step, update and episode counters",
     "the number of active actors, and the state of what decides it",
+    "what triggers remember: firings, counts, and on which side of a bound a number is",
 )
 _NOT_RESTORED = (
     "environment states: every environment starts a new episode",
@@ -104,6 +107,7 @@ class Recorder:
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
         self._saved: tuple[int, ...] = (-1, 0)
         self._saved_states = False
+        self._of_table = (before.triggers if before else {}), coordinator.configuration
         if before:
             others = (before.learners.get(name) for name in plan.learners[1:])
             versions = (each.version if each else -1 for each in others)
@@ -112,6 +116,10 @@ class Recorder:
             coordinator.first.updates = before.updates
             for name, saved in before.learners.items():
                 coordinator.learners[name].updates = saved.updates
+                coordinator.learners[name].resumed(before.untold)
+            coordinator.first.resumed(before.untold)
+            saved_triggers.go_on(self._triggers, before.triggers)
+            coordinator.concern(Returns).resumed(before.returns)
             coordinator.monitor.episodes = before.episodes
             past = self._log.past_episodes()
             coordinator.monitor.returns.extend(past.returns.tolist())
@@ -120,6 +128,10 @@ class Recorder:
             best = Evaluated.of_best(folder.best)
             coordinator.concern(Evaluation).resumed(self._log.past_evaluations(), best)
         self._logged = len(coordinator.concern(Evaluation).found)
+
+    @property
+    def _triggers(self) -> dict[str, Trigger]:
+        return {each.trigger_id: each.trigger for each in self._coordinator.engine.wrappers}
 
     @property
     def seconds(self) -> float:
@@ -289,16 +301,20 @@ class Recorder:
 
         With ``rows`` the rows that learners draw are saved in any case. Where all of the run is
         saved, rows that were sampled since are a reason to save, too, and once it has ``ended``
-        what members hold. A version that the learner has published but not reported waits: its
-        counters would be too old. The next save is due late enough that saving takes at most a
-        hundredth of the time.
+        what members hold; elsewhere it is at the end what triggers remember, and what was set. A
+        version that the learner has published but not reported waits: its counters would be too
+        old. The next save is due late enough that saving takes at most a hundredth of the time.
         """
         began = self._clock.now()
         self._keep_best()  # a run that goes on from this checkpoint does not evaluate it again
+        remembered, forgotten = saved_triggers.remembered(self._triggers)
+        configuration = self._coordinator.configuration
+        ends = (rows or ended) and self._saved[0] >= 0 and not self._saved_states
         rows = (rows or self._whole) and self._plan.keeps_rows
         steps = self._coordinator.steps if self._whole or rows else 0
         moment = self._node.weights.version, steps, *saved_learners.versions(self._coordinator)
-        due = moment > self._saved
+        of_table = remembered, configuration
+        due = moment > self._saved or (ends and of_table != self._of_table)
         snapshot = self._snapshot() if self._whole and (due or ended) else None
         if due or (snapshot is not None and not self._saved_states):
             others = saved_learners.taken(self._coordinator)
@@ -306,16 +322,15 @@ class Recorder:
                 if others is None or not self._coordinator.first.has_booked(slot.firing):
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
-                public = [array.name for array in self._node.weights.spec.public]
-                past = {f"past.{v.version}.{n}": v.arrays[n].copy() for v in pasts for n in public}
+                past = checkpoint.past_arrays(pasts, self._node.weights.spec.public)
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
                 saved = named(arrays, self._plan) | values | past | others.arrays
-                manifest = self._manifest(slot.version, objects, rows)
-                manifest = replace(manifest, learners=others.learners)
+                manifest = self._manifest(slot.version, objects, others, forgotten, rows)
+                manifest = replace(manifest, triggers=remembered, configuration=configuration)
                 self._save(saved, manifest, snapshot, rows=rows)
-                self._saved = moment
+                self._saved, self._of_table = moment, of_table
         cost = self._clock.now() - began
         self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
 
@@ -351,7 +366,10 @@ class Recorder:
         if why := self._gaps.why(_CHECKPOINT):
             raise NotSaved(str(self._folder.path), self._node.weights.version, why)
 
-    def _manifest(self, version: int, objects: Mapping[str, Newest], rows: bool) -> Manifest:
+    def _manifest(
+        self, version: int, objects: Mapping[str, Newest], others: saved_learners.Taken,
+        forgotten: Sequence[str], rows: bool,
+    ) -> Manifest:  # fmt: skip
         blocks = self._coordinator.ports.blocks.values()
         # A resumed run also lacks rows; if the learner draws them, that is the replay buffer.
         replayed = self._plan.on_full == "overwrite" or self._plan.draws_rows
@@ -360,6 +378,7 @@ class Recorder:
             *([_REPLAY] if replayed else []),
             *([_EXPERIENCE] if self._plan.consumers or not replayed else []),
             *_NOT_RESTORED[2:],
+            *forgotten,
         )
         if self._whole:
             lacks = (_HELD, *lacks)
@@ -380,6 +399,9 @@ class Recorder:
             scaling=self._coordinator.concern(Scaling).scaler.kept,
             restored=RESTORED,
             not_restored=lacks,
+            learners=others.learners,
+            untold=(*self._coordinator.first.untold(version, objects), *others.untold),
+            returns=taken(self._coordinator.concern(Returns)),
         )
         return with_rows(manifest) if rows else manifest
 

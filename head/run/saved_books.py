@@ -20,6 +20,7 @@ from head.run.concerns.configured import Configured
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.leases import Leases
 from head.run.concerns.prewarming import Prewarming
+from head.run.concerns.recording import Recording
 from head.run.concerns.recovery import Recovery
 from head.run.concerns.scaling import Scaling
 from head.run.concerns.standstill import Standstill
@@ -57,6 +58,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "forecast": _TIME, "_began": _TIME, "_restores": _TIME, "_versions": _TIME,
         "_actors": _TIME,
     },
+    Recording: {"_began": _TIME, "_spent": _TIME, "_summed": _TIME},
     Recovery: {"limits": _SETTING, "_failures": _TIME, "_due": _TIME, "_look_at": _TIME},
     Scaling: {"scaler": _ELSEWHERE, "_turned": _TIME, "_update_seconds": _TIME},
     Standstill: {"_seconds": _SETTING, "_told_of": _LOGGED, "_starved": _LOGGED},
@@ -127,16 +129,17 @@ def parts(run: Run) -> dict[str, object]:
     triggers = {
         f"{wrapper.trigger_id} {place}": trigger
         for wrapper in run.engine.wrappers
-        for place, trigger in enumerate(_inside(wrapper.trigger))
+        for place, trigger in enumerate(inside(wrapper.trigger))
     }
     return {**own, **concerns, **triggers}
 
 
-def _inside(trigger: Trigger) -> Iterator[Trigger]:
+def inside(trigger: Trigger) -> Iterator[Trigger]:
+    """A trigger and all that it is made of, in order."""
     yield trigger
     for value in vars(trigger).values():
         if isinstance(value, Trigger):
-            yield from _inside(value)
+            yield from inside(value)
 
 
 def _named(run: Run, there: Mapping[str, object]) -> dict[str, object]:

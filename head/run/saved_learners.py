@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.runs.checkpoint import Manifest, SavedLearner
+from artos.buffer.past_versions import pinned
+from artos.runs.checkpoint import Manifest, SavedLearner, past_arrays, past_in
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
-from artos.specs.keys import VALUE
 from head.run.run import Run
 
 OBJECT = "object."
@@ -24,6 +24,8 @@ class Taken(NamedTuple):
 
     arrays: dict[str, NDArray[Any]]
     learners: dict[str, SavedLearner]
+    untold: list[str]
+    """Those of these versions that triggers do not know yet."""
 
 
 def versions(run: Run) -> tuple[int, ...]:
@@ -36,19 +38,22 @@ def taken(run: Run) -> Taken | None:
 
     One without a version yet is left out, as there is nothing to go on from.
     """
-    found = Taken({}, {})
+    found = Taken({}, {}, [])
     for name in run.plan.learners[1:]:
         learner = run.learners[name]
         if learner.model.version < 0:
             continue
-        slot = learner.model.pin(run.plan.actors)
+        slot, *pasts = pinned(learner.model, run.plan.actors)
         try:
             if not learner.has_booked(slot.firing):
                 return None
-            found.arrays.update({f"{name}/{n}": array.copy() for n, array in slot.arrays.items()})
+            saved = {n: array.copy() for n, array in slot.arrays.items()}
+            saved |= past_arrays(pasts, learner.model.spec.public)
+            found.arrays.update({f"{name}/{n}": array for n, array in saved.items()})
         finally:
             learner.model.unpin(run.plan.actors)
         objects = learner.objects.newest()
+        found.untold.extend(learner.untold(slot.version, objects))
         front = f"{name}/"
         short = {each.removeprefix(front): value for each, value in objects.items()}
         found.arrays.update({f"{name}/{OBJECT}{n}": each.value for n, each in short.items()})
@@ -74,15 +79,8 @@ def blank(plan: Plan, manifest: Manifest) -> dict[str, NDArray[Any]]:
 def restore(node: RunMemory, manifest: Manifest, arrays: Arrays) -> None:
     """Publish what was saved as the newest versions, before the learners start."""
     for name, saved in manifest.learners.items():
-        front, block = f"{name}/", node.beside[name]
+        past = past_in(arrays, front := f"{name}/")
         own = {n.removeprefix(front): a for n, a in arrays.items() if n.startswith(front)}
-        for object_name, region in block.objects.items():
-            version, values = saved.version, own
-            if object_name in saved.objects:
-                version, values = saved.objects[object_name], {VALUE: own[OBJECT + object_name]}
-            elif object_name != node.weights.spec.name:
-                continue
-            slot = region.allocate()
-            for each, array in slot.arrays.items():
-                np.copyto(array, values[each])
-            region.commit(slot, version)
+        node.restore(name, own, saved.version, past)
+        for each in saved.objects.keys() & node.beside[name].objects.keys():
+            node.restore_object(name, each, own[OBJECT + each], saved.objects[each])

@@ -359,18 +359,26 @@ class OneMachine(Supervisor):
         self._local_actors.take_slots()
 
     def _branch(self, request: control.BranchRun) -> control.RunBranched:
-        actors, plan = len(self._coordinator.actors), self._coordinator.plan
+        actors, plan, faults = len(self._coordinator.actors), self._coordinator.plan, list[str]()
         if request.actor >= actors:
-            return control.RunBranched(fault=_NO_ACTOR.format(request.actor, actors, actors - 1))
+            faults.append(_NO_ACTOR.format(request.actor, actors, actors - 1))
         if request.env >= plan.envs:
-            last = plan.envs - 1
-            return control.RunBranched(fault=_NO_ENV.format(request.env, plan.envs, last))
+            faults.append(_NO_ENV.format(request.env, plan.envs, plan.envs - 1))
+        if request.weights:
+            from artos.runtime import other_weights  # noqa: PLC0415  # loads what environments need
+
+            run = Path(request.weights)
+            own = run == self._results.parent.resolve()
+            faults += other_weights.faults(run, plan, best=request.best, own=own)
+        if faults:
+            return control.RunBranched(fault="\n".join(faults))
         self._branched += 1
         result = self._results / f"{self._branched}.json"
         result.parent.mkdir(exist_ok=True)
         order = Branch(
             str(self._site.branch_path(self._branched)), request.times, request.env, request.steps,
             request.seed, request.greedy, tuple(sorted(os.sched_getaffinity(0))),
+            weights=request.weights, best=request.best,
         )  # fmt: skip
         self._local_actors.branches.ask(Member(ACTORS, request.actor), order, result)
         return control.RunBranched(f"{_BRANCHES}/{result.name}")

@@ -57,6 +57,14 @@ def test_learners_have_any_names_and_the_first_is_the_one_that_actors_act_with()
     assert [members.role(each).threads for each in (blue, red)] == [1, 4]
 
 
+def test_each_learner_has_replicas_of_its_own() -> None:
+    members = Members.of_run(1, learners={"blue": 1, "red": 1}, replicas={"red": 2})
+    blue, red, second = Member("blue"), Member("red"), Member("red", 1)
+    assert members.hosted == (blue, red, second)
+    assert (members.together(blue), members.together(second)) == ((blue,), (red, second))
+    assert [each for each in members.hosted if members.follows(each)] == [second]
+
+
 def test_the_table_travels() -> None:
     members = Members.of_run(3, learners={"learner": 2}, evaluates=True)
     again = msgspec.json.decode(msgspec.json.encode(members), type=Members)

@@ -14,6 +14,7 @@ from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.views import RunView
 from artos.runs.checkpoint import MANIFEST
 from deploy.cli.__main__ import main
+from deploy.client import checksums
 from deploy.client import fetch as module
 from deploy.client.copied import forget
 from deploy.client.fetch import Fetched, fetch, follow
@@ -127,7 +128,79 @@ def test_a_copy_that_was_broken_off_goes_on(there: Any, tmp_path: Path) -> None:
     assert content(tmp_path / "copy") == content(there.folder)
     assert sent > 1 << 20
     whole = sum(len(each) for each in content(there.folder).values())
-    assert there.sent < whole
+    assert there.sent <= whole - (1 << 20)
+
+
+def test_a_file_that_is_whole_but_has_not_its_name_yet_gets_it(there: Any, tmp_path: Path) -> None:
+    """Its copy was broken off between the last piece and the answer that there is no more."""
+    fetch(there, "r1", tmp_path / "copy")
+    (tmp_path / "copy" / "config.json").rename(tmp_path / "copy" / ".config.json.part")
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
+def flip(file: Path) -> None:
+    """Damage it as a bad disk does: neither size nor time tell."""
+    about, data = file.stat(), bytearray(file.read_bytes())
+    data[0] ^= 1
+    file.write_bytes(data)
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+@pytest.mark.parametrize("name", ["config.json", "progress.csv", "checkpoint/arrays-1"])
+def test_what_was_damaged_here_comes_anew(name: str, there: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for _ in range(2):
+        fetch(there, "r1", copy)
+        flip(copy / name)
+        there.sent = 0
+        assert fetch(there, "r1", copy).files == 1
+        assert there.sent == (there.folder / name).stat().st_size
+        assert content(copy) == content(there.folder)
+
+
+def test_what_was_damaged_here_comes_anew_also_if_it_grows(there: Any, tmp_path: Path) -> None:
+    fetch(there, "r1", tmp_path / "copy")
+    flip(tmp_path / "copy" / "progress.csv")
+    with (there.folder / "progress.csv").open("a") as file:
+        file.write("2\n")
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
+@pytest.mark.parametrize("before", [None, b"[1", b'{"config.json": 3}'])
+def test_a_copy_without_checksums_has_them_from_then_on(
+    before: bytes | None, there: Any, tmp_path: Path
+) -> None:
+    fetch(there, "r1", tmp_path / "copy")
+    (tmp_path / "copy" / ".checksums").unlink()
+    if before is not None:
+        (tmp_path / "copy" / ".checksums").write_bytes(before)
+    assert fetch(there, "r1", tmp_path / "copy").bytes == 0
+    flip(tmp_path / "copy" / "config.json")
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder)
+
+
+def test_who_follows_reads_of_a_file_that_grew_only_the_rest(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed: list[int] = []
+    crc32 = checksums.crc32
+
+    def counted(data: bytes, crc: int) -> int:
+        summed.append(len(data))
+        return crc32(data, crc)
+
+    fetch(there, "r1", tmp_path / "copy")
+    with (there.folder / "progress.csv").open("a") as file:
+        file.write("2\n" * 3)
+    monkeypatch.setattr(checksums, "crc32", counted)
+    fetch(there, "r1", tmp_path / "copy", check=False)
+    assert summed == [6]
+    flip(tmp_path / "copy" / "progress.csv")
+    fetch(there, "r1", tmp_path / "copy")
+    assert content(tmp_path / "copy") == content(there.folder), "the sum went on rightly"
 
 
 @pytest.mark.parametrize("after", range(1, 12))

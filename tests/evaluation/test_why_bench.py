@@ -40,7 +40,12 @@ def test_there_are_twelve_and_each_has_an_alternative() -> None:
 
 @pytest.mark.parametrize(
     ("planted", "advised", "best", "possible"),
-    [(10.0, 20.0, 20.0, 100.0), (10.0, 18.0, 20.0, 80.0), (10.0, 10.0, 10.0, 0.0)],
+    [
+        (10.0, 20.0, 20.0, 100.0),
+        (10.0, 18.0, 20.0, 80.0),
+        (10.0, 10.0, 10.0, 0.0),
+        (8.320104583714617, 14.55709644154377, 14.55709644154377, 100.0),
+    ],
 )
 def test_the_share_of_what_is_possible(
     planted: float, advised: float, best: float, possible: float

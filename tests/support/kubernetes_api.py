@@ -2,9 +2,10 @@
 
 It prints its URL, then answers each line on standard input, which is JSON, with a line:
 ``{"room": N}``: so many pods run, others wait; ``{"forbid": METHOD}``: 403 for such requests on
-StatefulSets and Secrets; ``{"held": STATUS}``: containers of workers that come wait, as their pods'
-status says; ``{"quota": N}``: so many pods may be made; ``{"secret": NAME}``: the names in it;
-``{"objects": 0}``: what there is, as ``KIND/NAME``.
+StatefulSets and Secrets; ``{"conflict": METHOD}``: 409 for them; ``{"held": STATUS}``: pods of
+workers that come have that status, such as of a container that waits; ``{"quota": N}``: so many
+pods may be made; ``{"secret": NAME}``: the names in it; ``{"objects": 0}``: what there is, as
+``KIND/NAME``.
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ _TICK, _ENDING = 0.1, 0.3
 
 
 class Api(kmock.KubernetesEmulator):
-    """The server; ``room``, ``quota``, ``forbidden`` and ``held`` as the script says."""
+    """The server; its attributes as the script says."""
 
     room = quota = 100
-    forbidden = ""
+    forbidden = conflicting = ""
     held: Mapping[str, Any] = MappingProxyType({})
 
     async def _handle(self, request: Any) -> Any:
-        if request.resource in (SETS, SECRETS) and request.method.value == self.forbidden:
+        method = request.method.value if request.resource in (SETS, SECRETS) else None
+        if method == self.forbidden:
             raise kmock.KubernetesError(
                 status=403, reason="Forbidden", message="the keeper may not do that"
+            )
+        if method == self.conflicting:
+            raise kmock.KubernetesError(
+                status=409, reason="Conflict", message="the object has been modified"
             )
         return await super()._handle(request)
 
@@ -96,7 +102,8 @@ class Api(kmock.KubernetesEmulator):
             elif pods[key].raw["status"]["phase"] == "Pending" and running < self.room:
                 running += 1
                 held = self.held if labels["artos-unit"] == "worker" else {}
-                status = {"phase": "Running", "conditions": [], **held}
+                ready = [{"type": "Ready", "status": "True"}]
+                status = {"phase": "Running", "conditions": ready, **held}
                 pods[key].patch({"status": status})
 
 
@@ -133,6 +140,8 @@ def _answer(api: Api, verb: str, value: Any) -> Any:
         api.quota = value
     elif verb == "forbid":
         api.forbidden = value
+    elif verb == "conflict":
+        api.conflicting = value
     elif verb == "held":
         api.held = value
     elif verb == "secret":

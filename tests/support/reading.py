@@ -66,9 +66,11 @@ def workload(
     evaluate_every: int = 0,
     history: int = 3,
     every: int = 2,
+    past_of: str = "",
 ) -> Workload:
     base = counting(total_steps=total_steps)
     actor = Reader("counting:make", envs=1, reads=(reads,), history=history, every=every)
+    actor.past_of = (past_of,) * bool(past_of)
     return replace(
         base, actor=actor, learner=Teller(), evaluate_every=evaluate_every, evaluation_episodes=1
     )

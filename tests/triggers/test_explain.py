@@ -45,6 +45,11 @@ def test_ppo_reads_from_the_actors_round_to_the_actors() -> None:
     assert "every version of model_param" in text
 
 
+def test_an_actor_without_an_address_is_of_nothing() -> None:
+    first = explain(replace(new_plan(PPO), env=""), PPO).splitlines()[0]
+    assert first == "test: 4 actors x 2 environments"
+
+
 def test_a_pipeline_shows_every_edge_where_it_leaves() -> None:
     assert stations(PIPELINE) == [
         "[4 actors]", "[cache buffer]", "transfer", "[replay buffer]", "learner.preprocess",

@@ -125,6 +125,19 @@ def test_a_short_run_that_went_on_for_longer(
         assert [index.offset_at(at - 1) for at in starts[1:]] == [0.0, 10.0]
 
 
+@pytest.mark.parametrize("late", [10**400, 1e300, 2e9])
+def test_a_line_with_a_time_that_cannot_be_meant_has_none(tmp_path: Path, late: float) -> None:
+    written(tmp_path / NAME, 900, 10**9)
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(f'{{"t": {late}, "n": 900}}\n'.encode())
+    written(tmp_path / NAME, 900, 10**9)
+    times = [line["t"] for line in read(tmp_path / NAME) if line.get("t", late) != late]
+    with JournalIndex(tmp_path / NAME) as index:
+        assert index.end <= 2 * max(times)
+        near = [line for _, line in index.lines(index.before(times[50]), index.after(times[50]))]
+        assert any(line and line.get("t") == times[50] for line in near)
+
+
 def test_a_number_that_grows_is_found(tmp_path: Path) -> None:
     written(tmp_path / NAME, 900, 4_000)
     with JournalIndex(tmp_path / NAME) as index:

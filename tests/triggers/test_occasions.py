@@ -20,7 +20,7 @@ from triggers import (
     TimeTrigger,
     ValueTrigger,
 )
-from triggers.events import EndedBefore, Event, Published, Resumed, Rewound, Tick
+from triggers.events import Event, Published, Resumed, Rewound, SampledBefore, Tick
 from triggers.table import decode_trigger
 from triggers.verify.verifier import faults
 
@@ -47,22 +47,34 @@ def test_keys_that_come_one_after_the_other_count_with_the_first() -> None:
 
 def test_rows_of_an_earlier_part_of_the_run_were_counted_then() -> None:
     trigger = CountTrigger(10)
-    assert feed(trigger, [Resumed(0, 100), arrived(0, 109)]) == []
-    assert len(fire(trigger, arrived(0, 110))) == 1
+    assert feed(trigger, [SampledBefore(205), Resumed(0, 100), arrived(0, 104)]) == []
+    assert len(fire(trigger, arrived(0, 105))) == 1, "as without the break"
 
 
 def test_episodes_of_an_earlier_part_of_the_run_were_counted_then() -> None:
     trigger = CountTrigger(episodes=10)
-    assert feed(trigger, [EndedBefore(95), Published("episodes_ended", 99)]) == []
+    assert feed(trigger, [known("episodes_ended", 95), Published("episodes_ended", 99)]) == []
     assert len(fire(trigger, Published("episodes_ended", 100))) == 1, "as without the break"
 
 
+def known(key: str, version: int) -> Event:
+    """Triggers knew that it had come to this number before the run resumed."""
+    return Published(key, version, value=(float(version),), again=True)
+
+
 def test_a_number_of_episodes_that_was_reached_earlier_is_none_that_is_reached() -> None:
-    trigger = ValueTrigger("episodes_ended", above=1_000)
-    later = Published("episodes_ended", 5_001, value=(5_001.0,))
-    assert feed(trigger, [EndedBefore(5_000), later]) == []
-    fresh = ValueTrigger("episodes_ended", above=1_000)
-    assert len(feed(fresh, [EndedBefore(900), later])) == 1
+    key = "episodes_ended"
+    later = Published(key, 5_001, value=(5_001.0,))
+    assert feed(ValueTrigger(key, above=1_000), [known(key, 5_000), later]) == []
+    assert len(feed(ValueTrigger(key, above=1_000), [known(key, 900), later])) == 1
+
+
+def test_a_bound_that_a_resumed_run_is_given_anew_may_be_passed_already() -> None:
+    """A number that only grows never comes there again."""
+    (firing,) = feed(
+        ValueTrigger("seen", above=1_000), [known("seen", 1_500), known("seen", 1_600)]
+    )
+    assert firing.version == 1_500
 
 
 # -- values ----------------------------------------------------------------------------------------

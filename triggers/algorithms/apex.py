@@ -18,7 +18,8 @@ from artos.learners.settings import Actors, Replay, ReplaySettings, builder, tab
 from artos.losses.rounds import following_values, n_step_returns
 from artos.policies.acting import ActInfo
 from artos.policies.choosing import require_actions
-from artos.policies.values import Epsilon, Obs, QNetwork
+from artos.policies.distributions import OUT
+from artos.policies.values import Epsilon, QNetwork
 from artos.protocol.invocations import Invoke
 from artos.specs.keys import DataKey
 from artos.specs.workload import Workload
@@ -30,6 +31,10 @@ BEST, CHOSEN, PRIORITIES = "best", "chosen", "priorities"
 _SHARED = (
     "agents=separate: actors of Ape-X rate rows by a policy that plays all agents: leave agents "
     "out, or run rainbow, whose learners rate them"
+)
+_OWN = (
+    "inference=central: actors of Ape-X rate rows by networks of their own: set inference=actor, "
+    "or run dqn with replay=prioritised and spread=7"
 )
 
 
@@ -61,10 +66,10 @@ class RatingQNetwork(QNetwork):
 
     outputs = (BEST, CHOSEN)
 
-    def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
+    def draw(self, answer: dict[str, Tensor], info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64, the best one's value and the taken one's, (B,) float32."""
-        values = self(obs)
-        actions = self.explored(values, obs, info)
+        values = answer[OUT]
+        actions = self.explored(values, info)
         taken = values.gather(1, actions.unsqueeze(1)).squeeze(1)
         return {"actions": actions, BEST: values.max(1).values, CHOSEN: taken}
 
@@ -108,8 +113,9 @@ def workload(settings: ApeXSettings) -> Workload:
     several. Actors and learner work at the same time, as with ``dqn``.
     """
     s = settings
-    if s.agents == "separate":
-        raise Refused([_SHARED])
+    refused = [_SHARED] * (s.agents == "separate") + [_OWN] * (s.inference == "central")
+    if refused:
+        raise Refused(refused)
     exploration = Epsilon(end=s.epsilon, share=s.explore, spread=s.spread)
     policy = partial(
         RatingQNetwork,

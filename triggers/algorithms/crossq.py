@@ -25,7 +25,7 @@ from triggers.algorithms.sac import SoftLearner, SoftSettings
 
 _BETAS = (0.5, 0.999)
 _COMPILED = (
-    "compile=on: the statistics of CrossQ's critics are added up over learners={} in mid-pass, "
+    "compile=on: the statistics of CrossQ's critics are added up over {} in mid-pass, "
     "which is not compiled: leave out one of both"
 )
 
@@ -64,7 +64,10 @@ class CrossQ(SoftLearner):
     def faults(self, plan: Plan) -> list[str]:
         """Also replicas whose sums would be in the middle of what is compiled."""
         several = self.settings.compile == "on" and plan.replicas > 1
-        return [*super().faults(plan), *([_COMPILED.format(plan.replicas)] if several else [])]
+        return [
+            *super().faults(plan),
+            *([_COMPILED.format(plan.replicas_setting)] if several else []),
+        ]
 
     def setup(self, context: Any) -> None:
         """Also own two wide critics."""

@@ -59,19 +59,22 @@ def actor_critic(
     }  # fmt: skip
     if settings.agents == "separate":
         return of_each_agent(settings, policy)
-    if settings.inference == "central":
-        server = Inference(
-            settings.answer_batch, settings.answer_wait, device=settings.answer_device
-        )
-        actor: RolloutActor = AskingActor(
-            settings.env, policy, settings.envs, splits=settings.splits, server=server, **given
-        )
-    else:
-        actor = RolloutActor(settings.env, policy, settings.envs, **given)
+    actor = asking_or_not(settings, policy, **given)
     require_numbers(actor.spec, settings.normalize)
     if apart and settings.recurrent and any(picture(part) for part in actor.spec.features):
         raise Refused([_SHARED.format(actor.spec.name)])
     return actor
+
+
+def asking_or_not(
+    settings: ActorCriticSettings | ReplaySettings, policy: Any, **given: Any
+) -> RolloutActor:
+    """An actor with this policy, which evaluates it as ``inference`` says."""
+    s = settings
+    if s.inference == "actor":
+        return RolloutActor(s.env, policy, s.envs, **given)
+    server = Inference(s.answer_batch, s.answer_wait, device=s.answer_device)
+    return AskingActor(s.env, policy, s.envs, splits=s.splits, server=server, **given)
 
 
 def of_each_agent(settings: ActorCriticSettings | ReplaySettings, policy: Any) -> AgentsActor:
@@ -81,7 +84,7 @@ def of_each_agent(settings: ActorCriticSettings | ReplaySettings, policy: Any) -
         Refused: a setting that such an actor cannot have, or no game.
     """
     clip, found = getattr(settings, "clip_rewards", None), list[str]()
-    if getattr(settings, "inference", "actor") == "central":
+    if settings.inference == "central":
         found.append("one server has one policy, and agents=separate several: leave one of it out")
     if getattr(settings, "pipeline", "none") != "none":
         found.append("agents=separate hands over whole rounds: leave pipeline out, or agents")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import Hidden, ReplaySettings, builder, learner, table
+from artos.policies.analytic_values import AnalyticValues
 from artos.policies.values import Epsilon, QNetwork
 from artos.specs.workload import Workload
+from artos.system.overriding import has_own
 from triggers.algorithms.replaying import replay_actor, replay_workload
 
 
@@ -40,22 +43,45 @@ class DQN(QLearner):
     Settings: ClassVar[type[ReplaySettings]] = DQNSettings
     settings: DQNSettings
 
+    def setup(self, context: Any) -> None:
+        """Also find out whether autograd is needed."""
+        super().setup(context)
+        changed = has_own(type(self), DQN, "loss", "judged", "wanted", "step")
+        needed = changed or self.settings.bfloat16 or self.compile == "on"
+        self._analytic = None if needed else AnalyticValues.of(self.module)
+
     def loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Huber's loss, and without gradients how large TD errors are (n,) and the mean value."""
-        with torch.no_grad():
-            values: Tensor = self.target(following)
-            if self.settings.double:
-                best = self.module(following).argmax(1, keepdim=True)
-                value = values.gather(1, best).squeeze(1)
-            else:
-                value = values.max(1).values
-        wanted = self.wanted(rows, value)
+        wanted = self._bootstrapped(following, rows)
         found = self.module(obs).gather(1, rows["actions"].unsqueeze(1)).squeeze(1)
         each = functional.smooth_l1_loss(found, wanted, reduction="none")
         seen = found.detach()
         return (rows["weights"] * each).mean(), (seen - wanted).abs(), seen.mean()
+
+    @torch.no_grad()
+    def _bootstrapped(self, following: Obs, rows: Mapping[str, Tensor]) -> Tensor:
+        values: Tensor = self.target(following)
+        if self.settings.double:
+            best = self.module(following).argmax(1, keepdim=True)
+            return self.wanted(rows, values.gather(1, best).squeeze(1))
+        return self.wanted(rows, values.max(1).values)
+
+    def _stepped_on(self, batch: DrawnBatch) -> tuple[Tensor, Tensor, Tensor]:
+        if self._analytic is None:
+            return super()._stepped_on(batch)
+        rows = self.rows(batch)
+        chosen = rows["actions"].unsqueeze(1)
+        values = self._analytic.evaluate(self.observations(batch))
+        found = values.gather(1, chosen).squeeze(1)
+        errors = found - self._bootstrapped(self.following(batch), rows)
+        felt = errors.clamp(-1, 1)  # the derivative of Huber's loss
+        weights = rows["weights"] * (self.replicas.share / len(errors))
+        gradient = torch.zeros_like(values).scatter_(1, chosen, (weights * felt).unsqueeze(1))
+        self._analytic.backward(gradient)
+        self.network.step_written()
+        return (rows["weights"] * felt * (errors - felt / 2)).mean(), errors.abs(), found.mean()
 
 
 @builder(DQNSettings)

@@ -43,7 +43,7 @@ from triggers.algorithms.defaults import require_numbers
 
 _RESULTS = ("rewards", "terminations", "truncations")
 _FEW = (
-    "an update learns from {} pair{} of environments, which learners={} cannot divide: lower "
+    "an update learns from {} pair{} of environments, which {} cannot divide: lower "
     "learners, or raise envs or actors"
 )
 _PAIRED = "an update compares pairs of environments: set envs to an even number, not {}"
@@ -129,7 +129,7 @@ class ES(TorchLearner):
         found = super().faults(plan) + ([_PAIRED.format(plan.envs)] if plan.envs % 2 else [])
         pairs = plan.at_work.least * plan.envs // 2
         if 0 < pairs < plan.replicas:
-            found.append(_FEW.format(pairs, "s" if pairs > 1 else "", plan.replicas))
+            found.append(_FEW.format(pairs, "s" if pairs > 1 else "", plan.replicas_setting))
         return found
 
     def out_of_range(self) -> Iterator[str]:

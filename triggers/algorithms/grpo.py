@@ -43,7 +43,7 @@ from triggers import DataKeyTrigger, ObjectKeyTrigger
 
 _SOLVED = 1 - 1e-6
 _FEW = (
-    "an update learns from {} completions, which learners={} cannot divide: lower learners, or "
+    "an update learns from {} completions, which {} cannot divide: lower learners, or "
     "raise group, groups or actors"
 )
 
@@ -119,7 +119,7 @@ class GRPO(TorchLearner):
         if group > 0 and plan.envs % group:
             found.append(f"{plan.envs} envs of an actor do not divide into groups of {group}")
         if (texts := plan.at_work.least * plan.envs) < plan.replicas:
-            found.append(_FEW.format(texts, plan.replicas))
+            found.append(_FEW.format(texts, plan.replicas_setting))
         return [*found, *self.settings.way.faults()]
 
     def version_published(self, version: int) -> None:

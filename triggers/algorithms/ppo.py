@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -26,7 +26,7 @@ from artos.learners.settings import (
 from artos.learners.torch_learner import few_for_replicas, indivisible
 from artos.losses.gae import advantages
 from artos.losses.masked import Scale, mean_and_spread
-from artos.losses.ppo import ppo_loss
+from artos.losses.ppo import Clipped, ppo_loss
 from artos.losses.rounds import Floats
 from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
@@ -69,9 +69,10 @@ class PPO(ActorCriticLearner):
     reads: ClassVar[tuple[str, ...]] = ("actions", "rewards", "log_probs", "values", "bootstraps")
 
     def setup(self, context: LearnerContext) -> None:
-        """Adopt the network; measure the noise of gradients only where something reads it."""
+        """Adopt the network; measure the noise of gradients where something reads it."""
         super().setup(context)
         self._noise = GradientNoise() if NOISE_SCALE in context.plan.wanted else None
+        self._analytic = self._without_autograd(PPO, "_loss", "_rated", "step")
 
     def faults(self, plan: Plan) -> list[str]:
         """Settings out of range, or minibatches that do not divide the batch."""
@@ -103,7 +104,8 @@ class PPO(ActorCriticLearner):
         result = {name: float(value) for name, value in metrics.items()}
         result["lr"] = self.network.optimiser.lr
         if self._noise is not None:
-            scale = result[NOISE_SCALE] = self._noise.estimate(_counted(data))
+            counted = data["valid"].sum() if "valid" in data else len(data["advantages"])
+            scale = result[NOISE_SCALE] = self._noise.estimate(int(counted))
             self.publish(NOISE_SCALE, scale)
         return result | explained_variance(data["returns"], data["values"], data.get("valid"))
 
@@ -115,7 +117,7 @@ class PPO(ActorCriticLearner):
         """A pass over rows in ``count`` minibatches; returns the report of the last one."""
         # Seeded by what is published with the weights, so that a crash changes nothing.
         order = np.random.default_rng((self.context.seed, self.network.steps))
-        report: Mapping[str, Tensor] = {}
+        report: Callable[[], Mapping[str, Tensor]] = dict
         for index in self._minibatches(batch, count, order):
             part = self._part(batch, index, data.get("valid"))
             few = self._at(data, part)
@@ -123,15 +125,20 @@ class PPO(ActorCriticLearner):
             mean, spread = self._scale(whole["advantages"], whole.get("valid"))
             few = {**few, "advantages": (few["advantages"] - mean) / spread}
             report = self._learn(*self._seen(batch, few, part))
-        return self.replicas.total(report)
+        return self.replicas.total(report())
 
     def _learn(
         self, observations: Mapping[str, Tensor], few: Mapping[str, Tensor], by: TimeMajor | None
-    ) -> dict[str, Tensor]:
-        """Step with a minibatch; returns its report."""
-        loss, metrics = self.compiler(self._loss, observations, few, by)
-        self.step(loss)
-        return metrics
+    ) -> Callable[[], Mapping[str, Tensor]]:
+        """Step with a minibatch; returns what makes its report."""
+        if self._analytic is None:
+            loss, metrics = self.compiler(self._loss, observations, few, by)
+            self.step(loss)
+            return lambda: metrics
+        found = Clipped(*self._rated(few, *self._analytic.evaluate(observations, few["actions"])))
+        self._analytic.backward(*found.gradients(self.replicas.share))
+        self.network.step_written()
+        return found.report
 
     def _prepare(self, batch: Batch) -> dict[str, Tensor]:
         """Rows as they are learned from, with advantages and returns: (rows, *shape) by name."""
@@ -144,19 +151,18 @@ class PPO(ActorCriticLearner):
         return advantages(**self._rounds(batch, "values"))
 
     def _loss(
-        self,
-        observations: Mapping[str, Tensor],
-        few: Mapping[str, Tensor],
-        by: TimeMajor | None,
-        count: float | None = None,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of ``few`` rows, alone or as a part of ``count`` rows, and its report.
+        self, observations: Mapping[str, Tensor], few: Mapping[str, Tensor],
+        by: TimeMajor | None, count: float | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:  # fmt: skip
+        """Loss and report of ``few`` rows, alone or a part of ``count``; advantages normalised."""
+        return ppo_loss(*self._rated(few, *self._evaluated(observations, few, by), count=count))
 
-        Their advantages are normalised.
-        """
-        log_probs, entropy, values = self._evaluated(observations, few, by)
-        s = self.settings
-        return ppo_loss(
+    def _rated(
+        self, few: Mapping[str, Tensor], *evaluated: Tensor, count: float | None = None
+    ) -> tuple[Any, ...]:
+        """The arguments of ``ppo_loss``."""
+        (log_probs, entropy, values), s = evaluated, self.settings
+        return (
             log_probs, few["log_probs"], few["advantages"], values, few["values"], few["returns"],
             entropy, s.clip, s.value_clip, s.vf_coef, s.ent_coef, few.get("valid"), count,
         )  # fmt: skip
@@ -164,11 +170,6 @@ class PPO(ActorCriticLearner):
     def _scale(self, values: Tensor, valid: Tensor | None = None) -> Scale:
         """What normalises advantages: mean and deviation of those that are learned from."""
         return mean_and_spread(values, valid) if self.settings.normalize_advantages else (0.0, 1.0)
-
-
-def _counted(rows: Mapping[str, Tensor]) -> int:
-    """How many of the rows are learned from."""
-    return int(rows["valid"].sum()) if "valid" in rows else len(rows["advantages"])
 
 
 @builder(PPOSettings)

@@ -15,6 +15,7 @@ from torch.nn import functional
 from artos.buffer.samplers.patterns import Prioritised
 from artos.buffer.samplers.transitions import DISCOUNTS, RETURNS
 from artos.envs.spec import EnvSpec
+from artos.errors import Refused
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner, QSettings
 from artos.learners.settings import (
@@ -33,6 +34,11 @@ from artos.losses.categorical import projected
 from artos.policies.categorical import CategoricalQNetwork
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import pattern, replay_actor, replay_workload
+
+_NOISY = (
+    "inference=central: Rainbow explores by noise in its network, not in its actions: "
+    "set inference=actor, or run dqn"
+)
 
 
 class RainbowSettings(QSettings, kw_only=True, frozen=True):
@@ -96,6 +102,8 @@ def workload(settings: RainbowSettings) -> Workload:
     discounted by ``gamma``. Actors and learner work at the same time, as with ``dqn``.
     """
     s = settings
+    if s.inference == "central":
+        raise Refused([_NOISY])
 
     def policy(spec: EnvSpec, _: int) -> Any:
         own = fitted(settings, spec)

@@ -22,7 +22,7 @@ from artos.specs.contracts import Learner
 from artos.specs.keys import is_observation
 from artos.specs.workload import Workload
 from triggers import ReplayTrigger, RoundTrigger
-from triggers.algorithms.defaults import of_each_agent, require_numbers
+from triggers.algorithms.defaults import asking_or_not, of_each_agent, require_numbers
 from triggers.algorithms.separate import separated
 from triggers.table import Table
 
@@ -63,7 +63,7 @@ def replay_actor(
             require_actions(spec, name, *kinds)
         return games
     given = {each: getattr(s, each) for each in _OF_GAMES if hasattr(s, each)}
-    actor = RolloutActor(s.env, None, s.envs, **given)
+    actor = asking_or_not(s, None, **given)
     require_actions(actor.spec, name, *kinds)
     require_numbers(actor.spec, s.normalize)
     actor.policy = policy(actor.spec, s.after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -153,7 +153,7 @@ class RND(PPO):
 
     def _learn(
         self, observations: Mapping[str, Tensor], few: Mapping[str, Tensor], by: TimeMajor | None
-    ) -> dict[str, Tensor]:
+    ) -> Callable[[], Mapping[str, Tensor]]:
         """Also a step of the predictor with some of the rows, and of the value of novelty."""
         rng = np.random.default_rng((self.context.seed, self.network.steps, 1))
         report, count = super()._learn(observations, few, by), len(few["novelty"])
@@ -166,7 +166,7 @@ class RND(PPO):
         loss = self.compiler(self._predictor_loss, seen, None if valid is None else valid[at])
         self.predictor.step(loss)
         novelty = masked_mean(few["novelty"], valid)
-        return report | {"novelty": novelty, "predictor_loss": loss.detach()}
+        return lambda: {**report(), "novelty": novelty, "predictor_loss": loss.detach()}
 
     def _worth_loss(
         self, seen: Mapping[str, Tensor], returns: Tensor, valid: Tensor | None

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from artos.runs.plan import Plan
-from triggers.base import Cadence, Demand, Trigger
+from triggers.base import Trigger
 from triggers.pacing import demands, hands_over_episodes, lead, non_publishing_targets
 from triggers.pairs import And, Or
 from triggers.table import Table
 from triggers.targets import parsed
+from triggers.window import Cadence, Demand
 
 
 def faults(plan: Plan, table: Table) -> list[str]:

@@ -9,8 +9,10 @@ from artos.runs.plan import Plan
 from artos.specs.keys import ANSWER, EVALUATION, MODEL_PARAM, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from artos.system.closest import closest
+from triggers.base import Trigger
 from triggers.checks import unpublished
 from triggers.pacing import parts_of
+from triggers.remembering import text_of
 from triggers.requests import request_faults
 from triggers.setting import lag_settings, lowering_faults, settable, setting_faults
 from triggers.table import Table
@@ -30,7 +32,8 @@ def faults(plan: Plan, table: Table) -> list[str]:
     found = [*_targets(plan, table)]
     for target, trigger in table.items():
         for part in trigger.parts():
-            found += [f"triggers[{target!r}]: {fault}" for fault in part.faults(plan)]
+            own = (*part.faults(plan), *_unkept(part))
+            found += [f"triggers[{target!r}]: {fault}" for fault in own]
         found += [f"triggers[{target!r}]: {fault}" for fault in _lag_faults(plan, table, target)]
     for target in (each for each in table if parsed(each).role == SET):
         found += [f"triggers[{target!r}]: {fault}" for fault in _set_faults(plan, table, target)]
@@ -78,6 +81,14 @@ def _targets(plan: Plan, table: Table) -> Iterator[str]:
         elif method not in known[role]:
             near = _ADVICE.get(role) or closest(method, known[role])
             yield f"{where}: the {role.removesuffix('s')} has no method {method!r}{near}"
+
+
+def _unkept(part: Trigger) -> Iterator[str]:
+    """Why what it is to go on with in a resumed run cannot be saved."""
+    try:
+        text_of(part)
+    except Exception as error:  # whatever triggers of users hold
+        yield f"kept: name attributes that are numbers, strings or lists of these ({error})"
 
 
 def _lag_faults(plan: Plan, table: Table, target: str) -> Iterator[str]:

@@ -206,6 +206,8 @@ def _told(each: _UnderWay, fault: str, found: Mapping[int, Found]) -> dict[str, 
                 "ended": child.ended,
                 "seed": child.seed,
                 "digest": child.digest,
+                "version": child.version,
+                "weights": order.weights,
                 "made": child.made,
                 "fault": child.fault,
             }

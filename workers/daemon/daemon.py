@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import signal
 import time
@@ -85,6 +86,8 @@ class WorkerOptions:
     """What this node has, for runs that ask for it."""
     lifetime: float = 0.0
     """Seconds after which this machine is taken back; 0: nobody knows."""
+    joined: Path | None = None
+    """A file that is there as long as this worker is with the head."""
 
     def checked_slots(self) -> int:
         """How many slots this node has.
@@ -111,6 +114,8 @@ class WorkerOptions:
                 f"--lifetime {self.lifetime:g}: it must be longer than --stop-seconds "
                 f"{self.stop_seconds:g}, in which actors end, and at most {LONGEST:g}"
             )
+        if self.joined and not os.access(self.joined.parent, os.W_OK | os.X_OK):
+            faults.append(f"--joined {self.joined}: its folder cannot be written")
         faults += [*label_faults(self.labels), *device_faults(self.devices)]
         faults += [why for why in [notices.fault(self.notice)] if why]
         if faults:
@@ -128,6 +133,7 @@ class WorkerDaemon(Closing):
         cache, memory_mb = user_cache(), int(psutil.virtual_memory().total // 2**20)
         with ExitStack() as stack:
             home = stack.enter_context(WorkerState(cache / "nodes", options.name, options.head))
+            self._owner = home.folder.name
             self._waker = stack.enter_context(Waker())
             cpus = stack.enter_context(OwnCpus(usable_cpus(), slots))
             cpus.now()
@@ -147,11 +153,14 @@ class WorkerDaemon(Closing):
             self._messenger = stack.enter_context(
                 Messenger.connect(options.head, keys, home.peer, self._waker.ring, self._clock)
             )
+            if options.joined:
+                options.joined.unlink(missing_ok=True)
+                stack.callback(options.joined.unlink, missing_ok=True)
             stack.callback(self._executors.kill)
             stack.callback(self._carrier.kill)
             self._hello = control.Hello(
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
-                options.runs_per_slot, options.labels, _shm_bytes(options.name), options.devices,
+                options.runs_per_slot, options.labels, self._shm_bytes(), options.devices,
             )  # fmt: skip
             if options.notice:
                 stack.enter_context(notices.Notices(options.notice, self._told))
@@ -159,10 +168,11 @@ class WorkerDaemon(Closing):
         self._greeted_at = self._next_load = self._clock.now()
         lasts = options.lifetime - options.stop_seconds
         self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
-        self._welcome = self._answered = self._over = False
+        self._welcome = self._answered = self._over = self._joined = False
         self._stopping = self._runs_told = False
         self._link_fault: LinkFault | None = None
         self._leaving_since = self._bye_since = _NEVER
+        self._stop_seconds = options.stop_seconds
         self._why = "its worker was told to stop"
 
     def close(self) -> None:
@@ -213,7 +223,7 @@ class WorkerDaemon(Closing):
                 memory=psutil.virtual_memory().percent / 100,
                 faults=self._faults.count + self._messenger.faults.count,
                 malformed=self._messenger.malformed,
-                shm_bytes=_shm_bytes(self._options.name),
+                shm_bytes=self._shm_bytes(),
                 seconds_left=max(0.1, self._leaves_at - now) if self._leaves_at < _NEVER else 0.0,
                 wall=time.time(),
             )
@@ -222,6 +232,11 @@ class WorkerDaemon(Closing):
         before, self._link_fault = self._link_fault, self._messenger.link_fault
         if self._link_fault is not before and (why := self._unreachable()):
             _log.warning("%s; %s keeps trying", why, self._options.name)
+        joined = self._welcome and self._link_fault is None
+        if (file := self._options.joined) and joined is not self._joined:
+            with self._faults.contained(f"keeping {file}"):
+                file.touch() if joined else file.unlink(missing_ok=True)
+                self._joined = joined
         if not self._answered and now - self._greeted_at > _FIRST_ANSWER:
             what = f"the head at {self._options.head} to answer"
             raise self._unreachable() or DeadlineExceeded(what, _FIRST_ANSWER)
@@ -264,9 +279,8 @@ class WorkerDaemon(Closing):
                 self._handle_run(message)
             case control.ReadNodeLog():
                 self._send(self._executors.log(message))
-            case control.Leave(why=why) if not self._stopping:
-                self._why = why
-                self._stop()
+            case control.Leave():
+                self._be_told(message)
             case control.Bye():
                 self._over = self._bye_since < _NEVER
 
@@ -338,6 +352,18 @@ class WorkerDaemon(Closing):
         self._why = f"this machine is taken back: {notice}"
         self._stop()
 
+    def _be_told(self, told: control.Leave) -> None:
+        """The head says so. Its engine may have sent a signal, which does not say how soon."""
+        if not self._stopping:
+            self._why = told.why
+        if told.seconds is not None:
+            since = max(0.0, self._clock.now() - self._leaving_since)
+            if since + told.seconds < self._stop_seconds:
+                self._stop_seconds = since + told.seconds
+                name = self._options.name
+                _log.info("%s has %.1f s for leaving: %s", name, told.seconds, told.why)
+        self._stop()
+
     def _leave(self, now: float) -> None:
         """Let the head move the actors elsewhere, close the executors that remain, say goodbye."""
         if self._leaving_since == _NEVER:
@@ -345,7 +371,7 @@ class WorkerDaemon(Closing):
             end = "actors end and their rows are sent (stop again to leave at once)"
             _log.info("%s leaves: %s; %s", self._options.name, self._why, end)
             self._send(control.Leaving(self._why))
-        since, most = now - self._leaving_since, self._options.stop_seconds
+        since, most = now - self._leaving_since, self._stop_seconds
         if not self._welcome or since > _HANDOVER * most:
             self._executors.unassign_all()
         if not self._welcome and not self._runs_told:  # else the head tells them
@@ -360,10 +386,9 @@ class WorkerDaemon(Closing):
                 self._send(control.Bye())
             self._over = self._over or not self._welcome or now - self._bye_since > _FAREWELL
 
-
-def _shm_bytes(node: str) -> int:
-    """Bytes of shared memory that executors here may have in all."""
-    return max(1, shm_left() + held_bytes(node) - _OWN_BYTES)
+    def _shm_bytes(self) -> int:
+        """Bytes of shared memory that executors here may have in all."""
+        return max(1, shm_left() + held_bytes(self._owner) - _OWN_BYTES)
 
 
 class _NotWanted(Refused):

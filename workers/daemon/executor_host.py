@@ -259,6 +259,7 @@ class ExecutorHost:
                         str(folder / "images"),
                         self._here,
                         note,
+                        self._folder.name,
                     )
                     write_order(self._file(assign.run), order)
                     spec = ProcessSpec(ChildModule.EXECUTOR, (str(self._file(assign.run)),))

@@ -29,7 +29,7 @@ _HEADERS = {"Metadata-Flavor": "Google"}
 def fault(place: str) -> str:
     """What is wrong with the name of a file or URL, "" if nothing is."""
     if "://" in place and not place.startswith(("http://", "https://")):
-        return f"--notice {place}: write a file, or http://..."
+        return f"a notice at {place}: write a file, or http://..."
     return ""
 
 

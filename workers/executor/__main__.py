@@ -56,7 +56,7 @@ class ExecutorProcess:
         """Run the executor; returns why it closed, "" if it was told to."""
         order, assign, clock = self._order, self._order.assign, SystemClock()
         plan = local_plan(assign.plan, assign.folder, order.code)
-        name = f"{assign.run}.{order.node}"
+        name = f"{assign.run}.{order.owner or order.node}"
         keys = Keys.load(Path(order.keys)) if order.keys else None
         with (
             CacheMemory(plan, name, Path(order.logs)) as node,

@@ -84,7 +84,7 @@ def build(
     for text in shortfalls(node.plan, len(cpu_slots)):
         _log.warning("%s", text)
     criu, accounts = criu_here(clock), Accounts(clock)
-    folder = image_folder(Path(node.site.folder), elastic.images, home)
+    folder = image_folder(Path(node.site.folder), elastic.images, home, elastic.image_bytes)
     store = ImageStore(folder, elastic.image_mb * 1_000_000 or free_bytes(folder) // 2)
     gives_back = elastic.images != "tmpfs"
     checkpointer = Checkpointer(node.site, criu, store, prefix, progress, gives_back=gives_back)

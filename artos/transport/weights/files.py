@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, WeightsUnusable
-from artos.system.durable import write_durably
+from artos.system.durable import remove_drafts, write_durably
 from artos.system.regular_file import contents
 from artos.transport.weights.channel import Channel, Floats, Layout
 
@@ -59,10 +59,15 @@ class Files(Channel):
             return
         step = self.folder / f"step_{version}"
         step.mkdir(parents=True, exist_ok=True)
+        for folder in (step, self.folder):  # of a learner that was killed: there is one at a time
+            remove_drafts(folder)
         write_durably(step / WEIGHTS, safetensors.numpy.save(named(params, self._layout)))
         signal = msgspec.json.encode(Signal(version, step.name))
         write_durably(self.folder / SIGNAL, signal)
-        shutil.rmtree(self.folder / f"step_{version - _KEPT}", ignore_errors=True)
+        for old in self.folder.glob("step_*"):
+            number = old.name.removeprefix("step_")
+            if number.isdigit() and int(number) <= version - _KEPT:
+                shutil.rmtree(old, ignore_errors=True)
 
     def receive(self, version: int, params: Floats) -> tuple[int, Floats]:
         """Wait for the signal of that version, and read the newest one."""

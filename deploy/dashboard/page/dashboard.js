@@ -148,25 +148,29 @@ function bars({ counts, mean, max }, across, of) {
 
 async function showCurves(view, query) {
   const what = query.get("what") || "return", across = query.get("across") || "steps", runs = query.get("runs") || "";
-  const found = await ask(`curves?${new URLSearchParams({ what, across, runs })}`);
+  const bar = el("div", { class: "bar" }), picture = el("div");
   const go = (more) => { location.hash = `#/curves?${new URLSearchParams({ what, across, runs, ...more })}`; };
   const choose = (name, options, now) => el("select", { "aria-label": name, onchange: (e) => go({ [name]: e.target.value }) },
     ...options.map((each) => el("option", { value: each, ...(each === now ? { selected: "" } : {}) }, each)));
-  const color = new Map(found.groups.map((group, i) => [group.name, COLORS[i % COLORS.length]]));
-  const alone = found.curves.length <= COLORS.length && found.groups.every((group) => group.runs === 1);
-  const colorOf = (curve, i) => (alone ? COLORS[i % COLORS.length] : color.get(curve.group) || "#6b7280");
-  const several = found.groups.filter((group) => group.runs > 1);
-  view.append(el("div", { class: "bar" }, choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
-    several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv"));
-  view.append(chart({
-    across,
-    bands: several.map((group) => ({ ...group, color: color.get(group.name) })),
-    lines: [...found.curves.map((curve, i) => ({ ...curve, label: curve.name, color: colorOf(curve, i), thin: several.some((group) => group.name === curve.group) })),
-      ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],
-    points: found.curves.flatMap((curve, i) => (found.evaluations[curve.name] || []).map(([x, y, bar]) => ({ x, y, bar, color: colorOf(curve, i) }))),
-  }));
-  view.append(keys(alone ? found.curves.map((curve, i) => [curve.name, colorOf(curve, i)]) : found.groups.map((group) => [`${group.name} (${group.runs} ${group.runs > 1 ? "runs" : "run"}${group.seeds < group.runs ? ` of ${group.seeds} ${group.seeds > 1 ? "seeds" : "seed"}` : ""})`, color.get(group.name)])));
-  for (const [name, why] of Object.entries(found.faults)) view.append(el("p", {}, `${name}: ${why}`));
+  view.append(bar, picture);
+  await whileLive(view, runs.split(",").filter(Boolean), `curves?${new URLSearchParams({ what, across, runs })}`, (found) => {
+    const color = new Map(found.groups.map((group, i) => [group.name, COLORS[i % COLORS.length]]));
+    const alone = found.curves.length <= COLORS.length && found.groups.every((group) => group.runs === 1);
+    const colorOf = (curve, i) => (alone ? COLORS[i % COLORS.length] : color.get(curve.group) || "#6b7280");
+    const several = found.groups.filter((group) => group.runs > 1);
+    // Who is choosing goes on choosing.
+    if (!bar.contains(document.activeElement)) bar.replaceChildren(choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
+      several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv");
+    picture.replaceChildren(chart({
+      across,
+      bands: several.map((group) => ({ ...group, color: color.get(group.name) })),
+      lines: [...found.curves.map((curve, i) => ({ ...curve, label: curve.name, color: colorOf(curve, i), thin: several.some((group) => group.name === curve.group) })),
+        ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],
+      points: found.curves.flatMap((curve, i) => (found.evaluations[curve.name] || []).map(([x, y, bar]) => ({ x, y, bar, color: colorOf(curve, i) }))),
+    }),
+    keys(alone ? found.curves.map((curve, i) => [curve.name, colorOf(curve, i)]) : found.groups.map((group) => [`${group.name} (${group.runs} ${group.runs > 1 ? "runs" : "run"}${group.seeds < group.runs ? ` of ${group.seeds} ${group.seeds > 1 ? "seeds" : "seed"}` : ""})`, color.get(group.name)])),
+    ...Object.entries(found.faults).map(([name, why]) => el("p", {}, `${name}: ${why}`)));
+  });
 }
 
 const past = { time: [], slots: [], devices: [], queue: [] };
@@ -212,13 +216,15 @@ function showCluster(view) {
   listen("", render);
 }
 
-async function showBill(view) {
-  const found = await ask("bill"), names = ["cpu_seconds_held", "cpu_seconds_used", "device_seconds_held", "device_seconds_used", "parked_mb_seconds", "bytes_moved"];
-  const cost = found.total.cost !== undefined ? [`cost ${found.currency}`] : [];
-  const row = (name, user, each) => [name, user, ...names.map((n) => each.usage[n]), Object.entries(each.usage.waits).filter(([, s]) => s >= 0.05).map(([what, s]) => `${what} ${seconds(s)}`).join(", "), ...(cost.length ? [each.cost] : [])];
-  view.append(table(["run", "user", "CPU s held", "CPU s used", "device s held", "device s used", "parked MB·s", "bytes moved", "waited", ...cost],
-    [...found.runs.map((each) => row(each.name, each.user, each)), ...Object.entries(found.users).map(([user, each]) => row("all", user, each)), row("all", "", found.total)]));
-  for (const [name, why] of Object.entries(found.damage)) view.append(el("p", {}, `${name}: ${why}`));
+function showBill(view) {
+  const names = ["cpu_seconds_held", "cpu_seconds_used", "device_seconds_held", "device_seconds_used", "parked_mb_seconds", "bytes_moved"];
+  return whileLive(view, [], "bill", (found) => {
+    const cost = found.total.cost !== undefined ? [`cost ${found.currency}`] : [];
+    const row = (name, user, each) => [name, user, ...names.map((n) => each.usage[n]), Object.entries(each.usage.waits).filter(([, s]) => s >= 0.05).map(([what, s]) => `${what} ${seconds(s)}`).join(", "), ...(cost.length ? [each.cost] : [])];
+    view.replaceChildren(table(["run", "user", "CPU s held", "CPU s used", "device s held", "device s used", "parked MB·s", "bytes moved", "waited", ...cost],
+      [...found.runs.map((each) => row(each.name, each.user, each)), ...Object.entries(found.users).map(([user, each]) => row("all", user, each)), row("all", "", found.total)]),
+    ...Object.entries(found.damage).map(([name, why]) => el("p", {}, `${name}: ${why}`)));
+  });
 }
 
 // -- views of a run -----------------------------------------------------------------------------
@@ -288,13 +294,19 @@ async function showTimeline(view, query, name) {
     top.fillStyle = "#e9edf1"; top.fillRect(LEFT, 6, right - LEFT, 20);
     top.fillStyle = "#0b5cad"; top.fillRect(all(since), 6, Math.max(3, all(until) - all(since)), 20);
     top.fillStyle = "#5f6b7a"; top.fillText("whole run", 4, 20);
-    said.textContent = `${seconds(since)} to ${seconds(until)} of ${seconds(whole[1])}` + (found.exact ? "" : ": each column is a sample; zoom in to see single rounds") + (found.damaged ? `; ${found.damaged} damaged lines are left out` : "");
+    said.textContent = `${seconds(since)} to ${seconds(until)} of ${seconds(whole[1])}` + (found.exact ? "" : ": each column is a sample; zoom in to see single rounds") + (found.damaged ? `; ${found.damaged} damaged lines are left out` : "") +
+      (found.marks_left_out ? `; ${found.marks_left_out} deaths, moves and other marks are left out` : "") +
+      (found.marks_to_find ? `; deaths, moves and other marks are still looked for in ${Math.ceil(100 * found.marks_to_find)}% of it` : "");
     legend.replaceChildren(keys([...seen].sort()));
   };
   const at = (event) => since + ((event.offsetX - LEFT) / (canvas.clientWidth - LEFT - 8)) * (until - since);
   const under = (event) => {
     const member = found.members[Math.floor(event.offsetY / ROW)], t = at(event), near = ((until - since) / canvas.clientWidth) * 2;
     return found.spans.filter((span) => span.member === member && span.from - near <= t && t <= span.to + near && (!isWithin(span) || event.offsetY % ROW > 16)).at(-1);
+  };
+  const marked = (event) => {
+    const member = found.members[Math.floor(event.offsetY / ROW)], near = ((until - since) / canvas.clientWidth) * 3;
+    return found.marks.filter((mark) => (!mark.member || mark.member === member) && Math.abs(mark.at - at(event)) <= near).slice(0, 4).map((mark) => `${mark.member || "run"}: ${mark.name} at ${seconds(mark.at)}\n${facts(mark.facts)}`.trim());
   };
   let held = null;
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); const t = at(event), by = 1.25 ** Math.sign(event.deltaY); move(t - (t - since) * by, t + (until - t) * by); }, { passive: false });
@@ -304,7 +316,8 @@ async function showTimeline(view, query, name) {
   canvas.addEventListener("mousemove", (event) => {
     if (held && Math.abs(event.clientX - held.x) > 3) { held.moved = true; const by = ((event.clientX - held.x) / (canvas.clientWidth - LEFT)) * (held.until - held.since); move(held.since - by, held.until - by); return; }
     const span = under(event), column = found.columns.find((each) => each.from <= at(event) && at(event) < each.to), member = found.members[Math.floor(event.offsetY / ROW)];
-    tip(event, span ? `${span.member}: ${span.kind === "wait" ? "waits" : span.name}, ${seconds(span.to - span.from)}\n${facts(span.facts)}` : column && column.shares[member] ? `${member}\n${Object.entries(column.shares[member]).map(([what, share]) => `${what} ${Math.round(share * 100)}%`).join("\n")}` : "");
+    const told = span ? `${span.member}: ${span.kind === "wait" ? "waits" : span.name}, ${seconds(span.to - span.from)}\n${facts(span.facts)}` : column && column.shares[member] ? `${member}\n${Object.entries(column.shares[member]).map(([what, share]) => `${what} ${Math.round(share * 100)}%`).join("\n")}` : "";
+    tip(event, [...marked(event), told].filter(Boolean).join("\n"));
   });
   let scrub = false;
   const jump = (event) => { const t = whole[0] + ((event.offsetX - LEFT) / (strip.clientWidth - LEFT - 8)) * (whole[1] - whole[0]), half = (until - since) / 2; move(t - half, t + half); };
@@ -316,27 +329,28 @@ async function showTimeline(view, query, name) {
   view.append(el("div", { class: "bar" }, el("button", { onclick: () => move(...whole) }, "all"), el("button", { onclick: () => zoom(0.5) }, "zoom in"), el("button", { onclick: () => zoom(2) }, "zoom out"), el("label", {}, box, " follow"), said),
     strip, canvas, legend, el("p", { class: "bar" }, "Wheel: zoom. Drag: move. Click on a slice: what caused it, and what it caused. A wait is for the last thing that was missing."));
   new ResizeObserver(draw).observe(canvas);
-  repeat(view, () => { if (follow) load(); });
+  repeat(view, () => { if (follow || found.marks_to_find) load(); });
 }
 
 async function showPath(view, query, name) {
-  const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0";
-  const field = (label, value) => el("input", { type: "number", min: 0, value, "aria-label": label });
-  const fields = { actor: field("actor", actor), row: field("row", row), version: field("version", version || 1) };
+  const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0", env = query.get("env") ?? "";
+  const field = (label, value, more = {}) => el("input", { type: "number", min: 0, value, "aria-label": label, ...more });
+  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1) };
   const go = (...names) => { location.hash = `#/run/${enc(name)}/path?${new URLSearchParams(names.map((n) => [n, fields[n].value]))}`; };
-  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, el("button", { onclick: () => go("actor", "row") }, "path of the row"), "version", fields.version, el("button", { onclick: () => go("version") }, "path of the version")));
-  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version } : { actor, row })}`);
+  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, el("button", { onclick: () => go("version") }, "path of the version")));
+  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version } : { actor, row, env })}`);
   if (found.said) view.append(el("p", {}, found.said));
   if (found.lag !== null) view.append(el("p", {}, `lag: it was ${found.lag} versions old when it was learned from`));
   view.append(table(["what", "who", "from", "took", "facts"], found.steps.map((step) => [step.what, step.member, el("a", { href: `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}` }, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", shortened(facts(step.facts).replaceAll("\n", ", "))])));
 }
 
-async function showLags(view, query, name) {
-  const found = await ask(`runs/${enc(name)}/lags`);
-  view.append(...bars(found, "lag: versions between the one that sampled and the one that learned", found.of === "rows" ? "rows" : "claims of updates, by the mean lag of their rows"));
-  if (!found.exact) view.append(el("p", {}, "of a sample of the journal"));
-  const actors = Object.entries(found.by_actor);
-  if (actors.length) view.append(table(["actor", "mean", "at most", "rows"], actors.map(([actor, each]) => [actor, each.mean, each.max, each.rows])));
+function showLags(view, query, name) {
+  return whileLive(view, [name], `runs/${enc(name)}/lags`, (found) => {
+    view.replaceChildren(...bars(found, "lag: versions between the one that sampled and the one that learned", found.of === "rows" ? "rows" : "claims of updates, by the mean lag of their rows"));
+    if (!found.exact) view.append(el("p", {}, "of a sample of the journal"));
+    const actors = Object.entries(found.by_actor);
+    if (actors.length) view.append(table(["actor", "mean", "at most", "rows"], actors.map(([actor, each]) => [actor, each.mean, each.max, each.rows])));
+  });
 }
 
 function showWiring(view, query, name) {
@@ -386,20 +400,22 @@ async function showLogs(view, query, name) {
   return more();
 }
 
-async function showRun(view, query, name) {
-  const found = await ask(`runs/${enc(name)}`), told = found.facts || {};
-  const known = [["state", found.outcome || found.state], ["why", found.why], ["waits for", found.waits_for], ["steps", told.steps], ["updates", told.updates], ["version", told.version], ["steps per second", told.steps_per_second], ["mean return of 100 episodes", told.mean_return_100], ["lag, mean and most", told.lag_mean === undefined || told.lag_mean === null ? "" : `${number(told.lag_mean)}, ${told.lag_max}`], ["rows lost", told.rows_lost], ["restarts", told.restarts], ["actors", found.actors], ["folder", found.folder], ["seed", found.config.seed], ["journal", found.journal.damage || `${number(found.journal.bytes / 1e6)} MB, ${seconds(found.journal.to)}`]];
-  view.append(table(["", ""], known.filter(([, value]) => value !== "" && value !== undefined && value !== null)));
-  const waits = Object.entries(told.waits || {});
-  if (waits.length && !found.outcome) view.append(el("h3", {}, "What members wait for now"), table(["member", "waits for"], waits));
-  view.append(el("h3", {}, "Settings"), table(["", ""], Object.entries(found.config.settings || {}).map(([key, value]) => [key, value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)])));
+function showRun(view, query, name) {
+  return whileLive(view, [name], `runs/${enc(name)}`, (found) => {
+    const told = found.facts || {};
+    const known = [["state", found.outcome || found.state], ["why", found.why], ["waits for", found.waits_for], ["steps", told.steps], ["updates", told.updates], ["version", told.version], ["steps per second", told.steps_per_second], ["mean return of 100 episodes", told.mean_return_100], ["lag, mean and most", told.lag_mean === undefined || told.lag_mean === null ? "" : `${number(told.lag_mean)}, ${told.lag_max}`], ["rows lost", told.rows_lost], ["restarts", told.restarts], ["actors", found.actors], ["folder", found.folder], ["seed", found.config.seed], ["journal", found.journal.damage || `${number(found.journal.bytes / 1e6)} MB, ${seconds(found.journal.to)}`]];
+    view.replaceChildren(table(["", ""], known.filter(([, value]) => value !== "" && value !== undefined && value !== null)));
+    const waits = Object.entries(told.waits || {});
+    if (waits.length && !found.outcome) view.append(el("h3", {}, "What members wait for now"), table(["member", "waits for"], waits));
+    view.append(el("h3", {}, "Settings"), table(["", ""], Object.entries(found.config.settings || {}).map(([key, value]) => [key, value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)])));
+  });
 }
 
 // -- the frame ----------------------------------------------------------------------------------
 
 const ALL = { curves: ["Curves", showCurves], cluster: ["Cluster", showCluster], bill: ["Bill", showBill] };
 const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", showPath], lags: ["Lag", showLags], wiring: ["Wiring", showWiring], logs: ["Logs", showLogs], run: ["About", showRun] };
-let stream = null, turn = 0, failed = false;  // failed: the head was away when the view was drawn
+let stream = null, turn = 0, failed = false, outcomes = new Map();  // failed: the head was away when the view was drawn
 
 const fault = (text) => { $("fault").textContent = text; };
 function listen(run, say) {
@@ -411,6 +427,24 @@ function listen(run, say) {
 // Again and again, as long as the view is there and looked at.
 function repeat(view, act, every = 1500) {
   const clock = setInterval(() => { if (!view.isConnected) clearInterval(clock); else if (!document.hidden) act(); }, every);
+}
+// Draws an answer, and draws it anew as it changes while one of these runs lives; without names, any run.
+async function whileLive(view, names, path, draw) {
+  const known = () => (names.length ? names : [...outcomes.keys()]).map((name) => [name, outcomes.get(name) || ""]);
+  let said = "", before = "", asking = false;
+  const again = async () => {
+    const now = JSON.stringify(known()), found = await ask(path), text = JSON.stringify(found);
+    if (text !== said) draw(found);
+    [said, before] = [text, now];
+  };
+  await again();
+  repeat(view, async () => {
+    const now = known(), say = (text) => { if (view.isConnected) fault(text); };
+    // Once more when the last of them has ended, and when there are others.
+    if (asking || !(now.some(([, outcome]) => !outcome) || before !== JSON.stringify(now))) return;
+    asking = true;
+    try { await again(); say(""); } catch (error) { say(error.message); } finally { asking = false; }
+  }, 2000);
 }
 
 async function show() {
@@ -431,6 +465,7 @@ async function show() {
 
 async function list() {
   const { runs } = await ask("runs"), sought = $("find").value.toLowerCase(), here = decodeURIComponent((location.hash.match(/^#\/run\/([^/]*)/) || [])[1] || "");
+  outcomes = new Map(runs.map((run) => [run.name, run.outcome]));
   $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: run.name === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
   if (!runs.length) $("runs").replaceChildren(el("li", {}, "there are no runs"));
 }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,16 +20,25 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from artos.errors import Refused
+from artos.system.memory_limit import memory_limit
 from artos.system.regular_file import contents
+from artos.system.shm import named_root
 from artos.transport.roles import ANY
 from deploy.launchers.cluster import HEAD, Cluster
-from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
+from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit, last_said
 
 _MANIFESTS = Path(__file__).parents[1] / "kubernetes"
-_FILES = ("keys.yaml", "access.yaml", "head.yaml", "workers.yaml")
-_KUSTOMIZE = ("kustomization.yaml", "images/kustomization.yaml", "images/worker.yaml")
-"""A base of these files, and a component of it that lets workers use CRIU."""
+_FILES = ("record.yaml", "keys.yaml", "access.yaml", "head.yaml", "workers.yaml")
+_KUSTOMIZE = (
+    "kustomization.yaml", "images/kustomization.yaml", "images/worker.yaml",
+    "priorities/kustomization.yaml", "priorities/classes.yaml", "priorities/head.yaml",
+    "priorities/worker.yaml",
+)  # fmt: skip
+"""A base of these files, and two components: workers may use CRIU; the head goes before them."""
 _PORT = 7700
+_JOINED = "/cluster/joined"
+"""In a worker's pod: the readiness probe looks for it."""
 _SECONDS = 30.0
 _DEFAULTS = {
     "image": "artos", "cpu": "2", "memory": "4Gi", "gpu": "", "shm": "1Gi", "storage": "20Gi",
@@ -37,6 +47,10 @@ _DEFAULTS = {
 """What ``--head-options`` and ``--worker-options`` may set, as ``cpu=8 memory=16Gi``."""
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(|k|M|G|T|Ki|Mi|Gi|Ti)")
+_SHM_ROOM = 1.25
+"""How many times as large the limit of /dev/shm is as what may be taken of it: a pod that goes
+beyond its limit is evicted."""
 _STATES: Mapping[str, State] = {"Pending": "waits", "Running": "runs", "Unknown": "lost"}
 _FIRST_KEYS = (
     "head.key", "head.key_secret", "users/owner.key", "users/owner.key_secret", "nodes/any.key",
@@ -44,7 +58,9 @@ _FIRST_KEYS = (
 )  # fmt: skip
 """What ``artos keys`` makes for a cluster."""
 _TAKEN_OVER = ("Secret", "ConfigMap")
-"""Kinds of which one that is there already gets what this cluster has."""
+"""Kinds of which one of this cluster that is there already gets what it has now."""
+_MARK = "artos-mark"
+"""The label of all that ``artos up`` makes: which cluster of that name it is of."""
 _KEYS_WITHIN = 120.0
 """Seconds within which a kubelet brings a changed Secret to its pods, by its own defaults."""
 
@@ -80,12 +96,16 @@ class Engine(Launcher):
         return dict(self._manifests(shown))
 
     def beside(self) -> Mapping[str, str]:
-        """A base for Kustomize, and a component by which workers have images."""
+        """A base for Kustomize, and components: workers with images, and priorities."""
         words = {"name": self._cluster.name}
         return {name: _filled(name, words) for name in _KUSTOMIZE}
 
     def start(self, indexes: Sequence[int]) -> None:
-        """Create everything for the head; more workers are a larger number of replicas."""
+        """Create everything for the head; more workers are a larger number of replicas.
+
+        Raises:
+            Refused: another cluster of the namespace has the name, or something of it is left.
+        """
         if HEAD in indexes:
             self._create(self._objects())
             self._scale(1, head=True)  # an `artos down` that was broken off had ended it
@@ -111,23 +131,7 @@ class Engine(Launcher):
                 grace_period_seconds=0, but=(404,),
             )  # fmt: skip
 
-    def taken(self) -> str:
-        """Another cluster of the namespace has that name: from another machine, or left over."""
-        from kubernetes import client as api  # noqa: PLC0415
-
-        _, client, namespace = _api()
-        head = f"{self._cluster.name}-head"
-        look = api.AppsV1Api(client).read_namespaced_stateful_set
-        # Whoever may not look may not create it either, and is told by that.
-        if _asked(f"look for {head}", look, head, namespace, but=(403, 404)) is None:
-            return ""
-        return (
-            f"namespace {namespace} has a cluster {self._cluster.name} that was not started from "
-            f"{self._cluster.folder} (end it where it was, or `kubectl delete statefulset {head} "
-            f"{self._cluster.name}-worker` what is left of it)"
-        )
-
-    def refusal(self) -> str:
+    def refusal(self, workers: Sequence[int]) -> str:
         """The newest event about pods that could not be made, such as for a quota of the namespace.
 
         "" also if whoever asks may not read events.
@@ -154,20 +158,28 @@ class Engine(Launcher):
 
     def here(self) -> Here:
         """All CPUs of its container; the devices that the container sees."""
-        cluster = self._cluster
-        own = cluster.worker_options if "POD" in os.environ else cluster.head_options
-        gpus = _options(own)["gpu"]
-        return Here(self._cluster.slots, ",".join(f"cuda:{n}" for n in range(int(gpus or 0))))
+        cluster, of_worker = self._cluster, "POD" in os.environ
+        gpus = _options(cluster.worker_options if of_worker else cluster.head_options)["gpu"]
+        devices = ",".join(f"cuda:{n}" for n in range(int(gpus or 0)))
+        joined = _JOINED if of_worker else ""
+        taken = _may_take(shutil.disk_usage(named_root()).total, memory_limit())
+        return Here(cluster.slots, devices, shm_bytes=taken, joined=joined)
 
     def clear(self) -> None:
         """Delete what ``start`` created; the volume with the runs stays."""
         _, client, namespace = _api()
         failed = []
-        for each in self._objects():
-            name = each["metadata"]["name"]
+        for each in reversed(self._objects()):  # the name is given up last
+            name, what = each["metadata"]["name"], f"{each['kind']} {each['metadata']['name']}"
             try:
                 resource = _resource(client, each)
-                _asked(f"delete {name}", resource.delete, name, namespace, but=(404,))
+                mark = _mark_of(resource, name, what, namespace)
+                if mark == self._cluster.mark:
+                    _asked(f"delete {what}", resource.delete, name, namespace, but=(404,))
+                elif mark == "":
+                    failed.append(
+                        f"{what} has no label {_MARK}: an earlier ARTOS made it, or not `artos up`"
+                    )
             except EngineFailed as fault:
                 failed.append(str(fault))
         if failed:
@@ -177,11 +189,22 @@ class Engine(Launcher):
 
     def _create(self, objects: Sequence[Mapping[str, Any]]) -> None:
         _, client, namespace = _api()
+        name = self._cluster.name
         for each in objects:
-            resource, name = _resource(client, each), f"{each['kind']} {each['metadata']['name']}"
-            made = _asked(f"create {name}", resource.create, each, namespace, but=(409,))
-            if made is None and each["kind"] in _TAKEN_OVER:
-                _asked(f"replace {name}", resource.replace, each, namespace=namespace)
+            resource, what = _resource(client, each), f"{each['kind']} {each['metadata']['name']}"
+            if _asked(f"create {what}", resource.create, each, namespace, but=(409,)) is not None:
+                continue
+            mark = _mark_of(resource, each["metadata"]["name"], what, namespace)
+            if mark != self._cluster.mark:
+                kinds = ",".join(sorted({kind["kind"].lower() for kind in self._objects()}))
+                raise Refused(
+                    [f"kubernetes: namespace {namespace} has a cluster {name} that was not started "
+                     f"from {self._cluster.folder}, as it has {what} (end it where it was, or "
+                     f"`kubectl delete {kinds} -l artos-cluster={name}` what is left of it): "
+                     "take another --name"]
+                )  # fmt: skip
+            if each["kind"] in _TAKEN_OVER:
+                _asked(f"replace {what}", resource.replace, each, namespace=namespace)
 
     def _scale(self, replicas: int, *, head: bool = False, fewer: bool = False) -> None:
         from kubernetes import client as api  # noqa: PLC0415
@@ -209,7 +232,10 @@ class Engine(Launcher):
             for path in folder.rglob("*.key*")
         }
         manifests = self._manifests(keys)
-        return [each for _, text in manifests for each in yaml.safe_load_all(text)]
+        objects = [each for _, text in manifests for each in yaml.safe_load_all(text)]
+        for each in objects:
+            each["metadata"]["labels"][_MARK] = self._cluster.mark
+        return objects
 
     def _manifests(self, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         cluster = self._cluster
@@ -221,11 +247,13 @@ class Engine(Launcher):
         )  # fmt: skip
         words: dict[str, object] = {
             "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),
+            "joined": _JOINED,
             "record": json.dumps(msgspec.json.encode(record).decode()),
             **{name: json.dumps(secret) for name, secret in _secrets(keys, self._cluster).items()},
         }  # fmt: skip
         for unit, options in (("head", head), ("worker", worker)):
             words |= {f"{unit}_{name}": json.dumps(value) for name, value in options.items()}
+            words[f"{unit}_shm_bytes"] = json.dumps(str(int(_bytes(options["shm"]) / _SHM_ROOM)))
             resources = {"cpu": options["cpu"], "memory": options["memory"]}
             if options["gpu"]:
                 resources["nvidia.com/gpu"] = options["gpu"]
@@ -249,8 +277,29 @@ def _misasked(cluster: Cluster) -> Iterator[str]:
                 yield f"--{flag}-options {word!r}: write NAME=VALUE, with a name of {known}"
             elif name == "gpu" and not value.isdecimal():
                 yield f"--{flag}-options {word!r}: write a number"
+            elif name == "shm" and not _bytes(value):
+                yield f"--{flag}-options {word!r}: write an amount such as 8Gi"
             elif (flag, name) == ("worker", "storage"):
                 yield f"--{flag}-options {word!r}: only the head has a volume, for the runs"
+
+
+def _bytes(amount: str) -> float:
+    """Those of an amount as Kubernetes writes it; 0 if it is none."""
+    if not (found := _QUANTITY.fullmatch(amount)):
+        return 0.0
+    number, unit = found.groups()
+    base = 1024 if unit.endswith("i") else 1000
+    return float(number) * float(base ** " KMGT".index(unit[:1].upper() or " "))
+
+
+def _may_take(mount: int, limit: int | None) -> int:
+    """Bytes of /dev/shm that runs of a pod may take; 0: as its manifest says.
+
+    A kubelet mounts it with the size that the volume has for a limit, whatever overlay has set it.
+    One larger than the pod's memory was not: kubelets before 1.22, and podman, give it half of the
+    machine's.
+    """
+    return int(mount / _SHM_ROOM) if limit and mount <= limit else 0
 
 
 def _options(own: Sequence[str], others: Sequence[str] = ()) -> dict[str, str]:
@@ -289,21 +338,30 @@ def _unit(pod: Any) -> Unit:
     held_up = _held_up(pod)  # its phase is Running also while its container ends again and again
     state: State = "waits" if held_up else _STATES[pod.status.phase]
     state = "ends" if pod.metadata.deletion_timestamp else state
-    whys = [each.message for each in pod.status.conditions or () if each.status == "False"]
+    conditions = pod.status.conditions or ()
+    whys = [each.message for each in conditions if each.status == "False"]
     began = pod.metadata.creation_timestamp
     return Unit(
         index, pod.metadata.name, state, pod.spec.node_name or "",
         next((why for why in (held_up, *whys) if why), "") if state == "waits" else "",
         began.timestamp() if began else 0.0,
+        any(each.type == "Ready" and each.status == "True" for each in conditions),
     )  # fmt: skip
 
 
 def _held_up(pod: Any) -> str:
-    """Why a container of it does not run, in Kubernetes' words: its image is not to be had, ..."""
+    """Why a container of it does not run, in Kubernetes' words: its image is not to be had, ...
+
+    With the last that it said if it has ended, which the pod's status has of its log.
+    """
     status = pod.status
-    every = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    waiting = (each.state.waiting for each in every if each.state and each.state.waiting)
-    return next((f"{each.reason}: {each.message}" for each in waiting if each.message), "")
+    for each in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        waiting = each.state and each.state.waiting
+        if waiting and waiting.message:
+            ended = each.last_state and each.last_state.terminated
+            last = last_said((ended and ended.message) or "")
+            return f"{waiting.reason}: {waiting.message}{last and f' ({last})'}"
+    return ""
 
 
 def _api() -> tuple[Any, Any, str]:
@@ -327,6 +385,16 @@ def _api() -> tuple[Any, Any, str]:
         raise EngineFailed("kubernetes", "tell where it is", str(error)) from error
     api = client.ApiClient()
     return client.CoreV1Api(api), api, namespace
+
+
+def _mark_of(resource: Any, name: str, what: str, namespace: str) -> str | None:
+    """Which cluster an object is of; "" if it does not say, None if there is none.
+
+    Raises:
+        EngineFailed: it may not be looked at, or nobody answered.
+    """
+    found = _asked(f"look at {what}", resource.get, name, namespace, but=(404,))
+    return None if found is None else str((found.metadata.labels or {}).get(_MARK) or "")
 
 
 def _resource(client: Any, each: Mapping[str, Any]) -> Any:

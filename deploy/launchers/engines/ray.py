@@ -26,7 +26,6 @@ import psutil
 
 from artos.clock import Deadline
 from artos.system.regular_file import opened
-from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
@@ -150,7 +149,7 @@ class Engine(Launcher):
                 if (old := self._holder(index)) is not None:  # its group was removed by others
                     ray.kill(old)
                 group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
-                log = processes.log(self._cluster, index)
+                log = self._cluster.log(index)
                 ray.remote(Holder).options(
                     name=name, lifetime="detached", max_restarts=-1, num_cpus=bundle["CPU"],
                     num_gpus=bundle.get("GPU", 0),

@@ -19,10 +19,13 @@ from contextlib import suppress
 from datetime import datetime
 from time import time
 
+from artos.clock import Clock, SystemClock
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
 _SECONDS = 60.0
+_TRIED_EVERY = 10.0
+"""Seconds between two questions whether Slurm would take a job, which its controller plans then."""
 _PROGRAMS = ("sbatch", "squeue", "scancel")
 _SIZES = ("--exclusive", "--cpus-per-task", "-c", "--ntasks", "-n")
 """Options that say how much of a node a unit gets; without any, jobs share nodes unnoticed."""
@@ -35,11 +38,24 @@ _FIELDS = {
     "id": "%i", "index": "%K", "name": "%j", "state": "%T", "where": "%N", "why": "%r",
     "asked": "%V", "began": "%S", "comment": "%k",
 }  # fmt: skip
+_MEANINGS = {
+    r"Partition\w+Limit": "its partition gives no job that much, so it never starts: ask for less, "
+    "or for another partition",
+    r"(QOS|Assoc)\w+(Limit|Threshold)": "a quota of Slurm's is used up: it starts once other jobs "
+    "that count have ended, or never if it asks for more than the quota",
+    r".*[Hh]eld.*": "it starts after `scontrol release {job}`",
+}
+"""Of reasons for which a job may wait for ever."""
 _LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
 class Engine(Launcher):
     """Slurm, by its commands on this machine."""
+
+    def __init__(self, cluster: Cluster, clock: Clock | None = None) -> None:
+        super().__init__(cluster)
+        self._clock = clock or SystemClock()
+        self._tried_at, self._refusal = float("-inf"), ""
 
     @staticmethod
     def faults(cluster: Cluster) -> list[str]:
@@ -88,6 +104,17 @@ class Engine(Launcher):
         except EngineFailed:  # it may have ended meanwhile
             if any(each.id == unit.id and each.state != "ends" for each in self.units()):
                 raise
+
+    def refusal(self, workers: Sequence[int]) -> str:
+        """Why Slurm would take no job for them, as it would not when the head asked for them."""
+        if (now := self._clock.now()) - self._tried_at >= _TRIED_EVERY:
+            try:
+                self._run("try it", "sbatch", "--test-only", script=self._script(workers))
+                self._refusal = ""
+            except EngineFailed as failed:
+                self._refusal = "; ".join(failed.why.splitlines())
+            self._tried_at = now
+        return self._refusal
 
     def here(self) -> Here:
         """The CPUs and GPUs of this job on this node, and the end of its allocation."""
@@ -139,7 +166,7 @@ class Engine(Launcher):
             told["id"],
             state,
             told["where"],
-            told["why"] if told["why"] != "None" else "",
+            _in_words(told["why"], told["id"]),
             _seconds(since),
         )
 
@@ -193,6 +220,14 @@ def _cut_short(cluster: Cluster, config: str, partitions: str) -> Iterator[str]:
                 f"(GraceTime {grace}, KillWait {kill_wait[1]}), sooner than --notice "
                 f"{cluster.notice:g}: give --notice {seconds}, or ask for a longer GraceTime"
             )
+
+
+def _in_words(why: str, job: str) -> str:
+    """What a job waits for, by Slurm's name, and what that means if it may wait for ever."""
+    for reason, meaning in _MEANINGS.items():
+        if re.fullmatch(reason, why):
+            return f"{why}: {meaning.format(job=job)}"
+    return why if why != "None" else ""
 
 
 def _seconds(told: str) -> float:

@@ -20,7 +20,7 @@ from typing import ClassVar
 from artos.system.regular_file import contents, opened
 from deploy.launchers import processes
 from deploy.launchers.cluster import HEAD, RECORD, Cluster
-from deploy.launchers.launcher import EngineFailed, Launcher, Unit
+from deploy.launchers.launcher import EngineFailed, Launcher, Unit, last_said
 
 _SECONDS, _CONNECT_SECONDS = 60.0, 10
 _AT_ONCE = 32
@@ -38,9 +38,13 @@ alive() {{
 """
 _BEGIN = """
 if alive {pid}; then exit 0; fi
-have=$({python} -c 'from artos.version import VERSION; print(VERSION)') || exit 1
-[ "$have" = {version} ] || {{ echo "it has ARTOS $have, not {version}" >&2; exit 1; }}
-tar -xf - || exit 1
+ready() {{
+  have=$({python} -c 'from artos.version import VERSION; print(VERSION)') || return
+  [ "$have" = {version} ] || {{ echo "it has ARTOS $have, not {version}" >&2; return 1; }}
+  tar -xf -
+}}
+ready 2>{why} || {{ cat {why} >&2; exit 1; }}
+: >{why}
 setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
 echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
 """
@@ -48,6 +52,10 @@ _LOOK = """
 for file in unit-*.pid; do
   if alive "$file"; then echo "$file $pid"; else rm -f "$file"; fi
 done
+"""
+_WHY = """
+if alive {pid}; then exit 0; fi
+tail -n 1 {why} 2>/dev/null | grep . || if [ {log} -nt {why} ]; then tail -n 1 {log}; fi
 """
 _STOP = 'if alive {pid}; then kill -{signal} "$pid"; fi'
 _CLEAR = """
@@ -107,8 +115,20 @@ class Engine(Launcher):
         if unit.index == HEAD:
             processes.stop(unit, now=now)
             return
-        script = _STOP.format(pid=_pid(unit.index), signal="KILL" if now else "TERM")
+        script = _STOP.format(signal="KILL" if now else "TERM", **_files(unit.index))
         self._ssh(self._cluster.hosts[unit.index], f"stop worker {unit.index}", script)
+
+    def log(self, index: int) -> str:
+        """A worker's is on its host until ``clear`` brings it here."""
+        if index == HEAD:
+            return super().log(index)
+        return f"{self._cluster.hosts[index]}:{self._folder}/{_files(index)['log']}"
+
+    def refusal(self, workers: Sequence[int]) -> str:
+        """Why they could not be started on their hosts, or what they said last."""
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            told = threads.map(self._why, workers)
+            return "; ".join(why for why in told if why)
 
     def clear(self) -> None:
         """Bring the workers' logs here, and remove all that is on their hosts."""
@@ -120,7 +140,7 @@ class Engine(Launcher):
             except EngineFailed as fault:
                 failed.append(f"{host}: {fault.why}")
                 continue
-            with opened(self._cluster.logs / f"worker-{index}.log", "ab") as file:
+            with opened(self._cluster.log(index), "ab") as file:
                 file.write(log)
         if failed:
             raise EngineFailed("ssh", f"remove all from {self._folder}", "; ".join(failed))
@@ -133,9 +153,7 @@ class Engine(Launcher):
 
     def _begin(self, index: int) -> str:
         python, version = map(shlex.quote, (self._cluster.python, self._cluster.version))
-        return _BEGIN.format(
-            pid=_pid(index), python=python, version=version, index=index, log=f"worker-{index}.log"
-        )
+        return _BEGIN.format(python=python, version=version, index=index, **_files(index))
 
     def _start_worker(self, index: int) -> None:
         """Its record, the head's address and its key go there as a tar on standard input."""
@@ -154,13 +172,23 @@ class Engine(Launcher):
         self._ssh(host, f"start worker {index}", self._begin(index), packed.getvalue())
 
     def _on(self, host: str) -> list[Unit]:
-        mine = [i for i, each in enumerate(self._cluster.hosts) if each == host]
+        hosts = enumerate(self._cluster.hosts)
+        mine = {_files(index)["pid"]: index for index, each in hosts if each == host}
         try:
             told = self._ssh(host, "say what runs there", _LOOK).decode()
         except EngineFailed as failed:
-            return [Unit(index, host, "lost", host, failed.why) for index in mine]
-        pids = dict(line.split() for line in told.splitlines())
-        return [Unit(i, pids[_pid(i)], "runs", host) for i in mine if _pid(i) in pids]
+            return [Unit(index, host, "lost", host, failed.why) for index in mine.values()]
+        found = (line.split() for line in told.splitlines())
+        return [Unit(mine[file], pid, "runs", host) for file, pid in found if file in mine]
+
+    def _why(self, index: int) -> str:
+        host = self._cluster.hosts[index]
+        try:
+            told = self._ssh(host, "say what it lacks", _WHY.format(**_files(index)))
+        except EngineFailed:
+            return ""  # that it cannot be reached is said of its unit
+        why = last_said(told.decode(errors="replace"))
+        return f"{host}: {why}" if why else ""
 
     def _ssh(self, host: str, what: str, script: str, sent: bytes = b"") -> bytes:
         """Run a script on a host, in the cluster's folder there; returns what it prints."""
@@ -180,5 +208,6 @@ class Engine(Launcher):
         return done.stdout
 
 
-def _pid(index: int) -> str:
-    return f"unit-{index}.pid"
+def _files(index: int) -> dict[str, str]:
+    """A worker's files on its host: its process, why there is none, and its log."""
+    return {"pid": f"unit-{index}.pid", "why": f"unit-{index}.why", "log": f"worker-{index}.log"}

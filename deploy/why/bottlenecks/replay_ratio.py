@@ -19,7 +19,7 @@ def look(run: Evidence) -> Finding | None:
     ratio = fields.get("ratio")
     busy = fmean(run.busy(member) for member in run.rounds)
     learns = run.busy(run.updates[0].member)
-    if not isinstance(ratio, int | float) or not 0 < busy < learns:
+    if not isinstance(ratio, int | float) or ratio <= 0 or not 0 < busy < learns:
         return None
     wanted = float(f"{_SPARE * ratio * busy / learns:.2g}")
     figure = (

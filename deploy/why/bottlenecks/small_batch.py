@@ -66,7 +66,8 @@ def _steps_of_optimiser(run: Evidence) -> Finding | None:
     )
     advice = f"--set steps={run.steps * times}"
     if run.replays:
-        ratio = (run.fields("ReplayTrigger") or {}).get("ratio", rows)
+        ratio = (run.fields("ReplayTrigger") or {}).get("ratio")
+        ratio = ratio if isinstance(ratio, int | float) else rows
         advice = f"--set batch={rows * times:.0f} --set ratio={ratio:g}"
     gain = without(run.learning * (1 - 1 / times))
     return Finding("small batch", gain, figure, (advice,))

@@ -43,8 +43,12 @@ class Configured(Concern[Run]):
             bound(table, most)
 
     def begin(self) -> None:
-        """What was changed before holds from the first invocation on."""
-        if self.run.configuration.settings:
+        """What was changed before holds from the first invocation on.
+
+        The journal has that in any case: it may lack the last change, or have one that the run goes
+        back before, so that nothing may be set.
+        """
+        if self.run.configuration.number:
             self._journal(self.run.configuration.settings)
             # Triggers that go on from a snapshot may have had another.
             self._bound(lags_set(self.run.plan, self.run.configuration))
@@ -64,7 +68,8 @@ class Configured(Concern[Run]):
         except OSError as error:
             why = f"{CONFIG} cannot be written ({error.strerror})"
             raise Refused([f"nothing was changed: {why}: make room and set it again"]) from error
-        self._change(found, settings)
+        self.run.configuration = found
+        self._changed(settings)
         return found
 
     def fire(self, firing: Firing) -> None:
@@ -75,9 +80,12 @@ class Configured(Concern[Run]):
         if value is None:
             self.run.in_vain(firing)
             return
-        self._change(self.run.configuration.changed({name: value}), {name: value})
+        self.run.configuration = self.run.configuration.changed({name: value}, by_table=True)
+        # Before the journal has it: in a run that is killed in between, and goes on from what was
+        # written down, no change has a number that the journal knows of another one.
         self._kept = False
         self.tick()
+        self._changed({name: value})
 
     def tick(self) -> None:
         """Write down what a trigger set; it holds even while that is not possible."""
@@ -107,8 +115,7 @@ class Configured(Concern[Run]):
             self._keep(configuration)
         self._kept = True
 
-    def _change(self, found: Configuration, settings: Mapping[str, float]) -> None:
-        self.run.configuration = found
+    def _changed(self, settings: Mapping[str, float]) -> None:
         self._journal(settings)
         self._bound(lags_set(self.run.plan, Configuration(settings={**settings})))
 

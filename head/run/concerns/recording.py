@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from xxhash import xxh3_64
+import numpy as np
+from xxhash import xxh3_64, xxh3_64_intdigest
 
 from artos.buffer.actor_block import ActorBlock
 from artos.protocol.invocations import Done, Invoke
 from artos.runtime.taping import share
-from artos.specs.keys import OTHER_VERSIONS, VERSION_KEY
+from artos.specs.keys import OTHER_VERSIONS, VERSION_KEY, DataKey
 from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.coordination.concern import NOTHING, Concern
@@ -19,7 +20,9 @@ from head.run.run import Run
 
 WIDE = "float32"
 _SMALL = 256
-"""Bytes of a value of one environment that is looked at: rewards and actions, but no images."""
+"""Bytes of a value of one environment up to which it counts as small; images are large."""
+_MOST_TIME, _MOST_SUMS = 0.01, 5_000.0
+"""Share of the run's time that sums of large values may take; sums a second, 0.8 MB a minute."""
 
 
 class Recording(Concern[Run]):
@@ -27,9 +30,10 @@ class Recording(Concern[Run]):
 
     ``asked`` holds the row up to which the actor sampled (0: none), whether it was to bind the
     newest weights, the environment steps made by then, and the share of the run, unless that is
-    just the share of the steps. ``beside`` has the versions of other learners of which it reads
-    something. ``kept`` says up to which row there is anything of a round whose
-    node is gone. Learners record their own part (``artos.runs.tape``).
+    just the share of the steps. ``large`` has the sums of its rows' large values, if there is time
+    and room for them. ``beside`` has the versions of other learners of which it reads something.
+    ``kept`` says up to which row there is anything of a round whose node is gone. Learners record
+    their own part (``artos.runs.tape``).
     """
 
     def __init__(self, run: Run) -> None:
@@ -37,6 +41,8 @@ class Recording(Concern[Run]):
         self._asked: dict[int, deque[Invoke]] = {}
         self._ends = {actor: block.written for actor, block in run.ports.blocks.items()}
         """The row up to which the journal says how each actor came to it."""
+        self._began, self._spent, self._summed = run.ports.clock.now(), 0.0, 0
+        """Since when, for how many seconds, and of how many rows large values were summed."""
 
     def begin(self) -> None:
         """Record as what actors get their weights, if those on other nodes get them rounded."""
@@ -92,17 +98,42 @@ class Recording(Concern[Run]):
         block = self.run.ports.blocks[actor]
         if block.written < stop:
             return {"asked": asked}  # they are still on their way from another node
-        rows = checksum(block, start, stop)
+        sums = {"rows": checksum(block, start, stop), **self._of_large(block, start, stop)}
         if any(block.oldest(key.name) > start for key in block.spec.keys):
             return {"asked": asked}  # used and released already, so later ones took their place
-        return {"asked": asked, "rows": rows}
+        return {"asked": asked, **sums}
+
+    def _of_large(self, block: ActorBlock, start: int, stop: int) -> Mapping[str, Any]:
+        began = self.run.ports.clock.now()
+        passed = began - self._began
+        if self._spent > _MOST_TIME * passed or self._summed > _MOST_SUMS * passed:
+            return NOTHING
+        if not (sums := large_sums(block, start, stop)):
+            return NOTHING
+        self._spent += self.run.ports.clock.now() - began
+        self._summed += stop - start
+        return {"large": sums}
 
 
 def checksum(block: ActorBlock, start: int, stop: int) -> int:
     """Of the small values of rows ``start`` to ``stop`` of an actor, 32 bits."""
     found = xxh3_64()
     for key in block.spec.keys:
-        if key.row_bytes(block.spec.envs) <= _SMALL * block.spec.envs:
+        if not _is_large(key, block):
             for values in block.views(key.name, start, stop):
                 found.update(values.data)
     return found.intdigest() & 0xFFFFFFFF
+
+
+def large_sums(block: ActorBlock, start: int, stop: int) -> bytes:
+    """Of the large values of each row from ``start`` to ``stop``, 16 bits; b"" if it has none."""
+    sums: list[int] = []
+    for key in (key for key in block.spec.keys if _is_large(key, block)):
+        rows = (row for values in block.views(key.name, start, stop) for row in values)
+        before = sums or [0] * (stop - start)
+        sums = [xxh3_64_intdigest(row.data, seed) for row, seed in zip(rows, before, strict=True)]
+    return np.array(sums, np.uint64).astype("<u2").tobytes()
+
+
+def _is_large(key: DataKey, block: ActorBlock) -> bool:
+    return key.row_bytes(block.spec.envs) > _SMALL * block.spec.envs

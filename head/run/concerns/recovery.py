@@ -51,13 +51,15 @@ class Recovery(Concern[Run]):
         if step is None:
             learner = run.learners.get(member.role, run.first)
             step = learner.told if block is None else block.written
-        run.ports.journal.write({"died": str(member), "step": step, "why": death.why[-2000:]})
+        now = self._clock.now()
+        asked_by = {} if death.asked_by is None else {"asked_by": death.asked_by}
+        run.ports.journal.died(now, str(member), step, death.why[-2000:], **asked_by)
         if not self._is_needed(member):
             return  # it was parked for good; it is launched again when there is work for it
         together = run.members.together(member)
         count = self._failures.count(together[0], death, step)
         run.roster.down.update(together)
-        self._due |= dict.fromkeys(together, self._clock.now() + self.limits.delay(count))
+        self._due |= dict.fromkeys(together, now + self.limits.delay(count))
         last = death.why.strip().splitlines()[-1]
         _log.warning("%s is restarted (%d in a row): %s", member, count, last)
         run.monitor.restarts += 1

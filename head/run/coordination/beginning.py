@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from artos.specs.members import ACTORS, Member
-from triggers.events import Joined, Resumed
+from triggers.events import Joined, Resumed, SampledBefore
 
 if TYPE_CHECKING:
     from head.run.coordination.coordinator import Coordinator
@@ -15,6 +15,8 @@ def announce(run: Coordinator) -> None:
     """Tell the triggers of the actors, and of rows that were there before this part of the run."""
     for learner in run.learners.values():
         learner.begin()
+    if rows := run.progress.rows_before:
+        run.feed(SampledBefore(rows))
     for actor, block in run.ports.blocks.items():
         if rows := block.written:
             run.feed(Resumed(actor, rows))

@@ -83,6 +83,9 @@ class JournalWriter(Protocol):
     def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
         """A member is set up."""
 
+    def died(self, now: float, member: str, step: int, why: str, **facts: Any) -> None:
+        """A member's process is gone."""
+
     def limited(self, now: float, why: str) -> None:
         """A quota keeps slots from the actors."""
 

@@ -21,6 +21,11 @@ class Progress:
         self._base = base  # steps that earlier parts of a resumed run made
 
     @property
+    def rows_before(self) -> int:
+        """Rows of all actors together that earlier parts of the run made."""
+        return self._base // self._outline.envs
+
+    @property
     def granted(self) -> int:
         """Steps that actors made or may make."""
         return self._base + self._rounds.granted * self._outline.envs

@@ -44,6 +44,9 @@ class NoJournal:
     def ready(self, now: float, member: str, ready: Ready, seconds: float | None) -> None:
         """Do nothing."""
 
+    def died(self, now: float, member: str, step: int, why: str, **facts: Any) -> None:
+        """Do nothing."""
+
     def limited(self, now: float, why: str) -> None:
         """Do nothing."""
 

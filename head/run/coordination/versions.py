@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -29,13 +29,24 @@ class Newest(NamedTuple):
 class Objects:
     """Objects of the model block, each with versions of its own (paper Figure 9).
 
-    A resumed run announces the versions it continues from, not all that led to them. ``front``
-    begins the names that others know them by.
+    A resumed run announces the versions it continues from ``again``, not all that led to them.
+    ``front`` begins the names that others know them by.
     """
 
     def __init__(self, regions: Mapping[str, ObjectRegion], front: str = "") -> None:
         self._regions, self._front = regions, front
         self._told = {name: max(-1, region.version - 1) for name, region in regions.items()}
+        self._known = {name: region.version for name, region in regions.items()}
+
+    def resumed(self, untold: Container[str]) -> None:
+        """Triggers knew all versions that the run goes on from but those of the ``untold``."""
+        for name in (each for each in self._known if f"{self._front}{each}" in untold):
+            self._known[name] -= 1
+
+    def untold(self, found: Mapping[str, Newest]) -> list[str]:
+        """Of which of these triggers do not know yet."""
+        told = {f"{self._front}{name}": version for name, version in self._told.items()}
+        return [name for name, newest in found.items() if newest.version > told[name]]
 
     def news(self) -> Iterator[Published]:
         """An event for each version since the last call, object by object."""
@@ -43,8 +54,10 @@ class Objects:
             newest = region.version
             while self._told[name] < newest:
                 self._told[name] += 1
-                value = self._small_value(region) if self._told[name] == newest else ()
-                yield Published(f"{self._front}{name}", self._told[name], value=value)
+                told = self._told[name]
+                value = self._small_value(region) if told == newest else ()
+                again = told <= self._known[name]
+                yield Published(f"{self._front}{name}", told, value=value, again=again)
 
     def _small_value(self, region: ObjectRegion) -> tuple[float, ...]:
         found = _read(region).value if region.spec.arrays[0].nbytes <= _SMALL else None
@@ -81,7 +94,7 @@ class Versions:
         self.member, self.model, self.key = member, model, f"{front}{model.spec.name}"
         self.objects = Objects(objects, front)
         self._outline, self._invocations = outline, invocations
-        self.began = max(0, model.version)
+        self.began, self._known = max(0, model.version), model.version
         self.told = -1
         """The newest version that triggers know of."""
         self.updates = 0
@@ -94,6 +107,15 @@ class Versions:
         self._before = tuple(others)
         for each in self._before:
             each._after = self
+
+    def resumed(self, untold: Container[str]) -> None:
+        """Triggers knew all versions that the run goes on from but those of the ``untold``."""
+        self._known -= self.key in untold
+        self.objects.resumed(untold)
+
+    def untold(self, version: int, objects: Mapping[str, Newest]) -> list[str]:
+        """Of what triggers do not know yet, if this is its version, and these are its objects."""
+        return [*([self.key] if version > self.told else ()), *self.objects.untold(objects)]
 
     def begin(self) -> None:
         """Announce the version that a resumed run continues from, not all that led to it."""
@@ -112,7 +134,8 @@ class Versions:
             self.told += 1
             later = self._invocations.after(self.member, firing, self._outline.non_publishing)
             ahead = later + newest - self.told
-            yield Published(self.key, self.told, ahead, self.updates_through(firing))
+            updates, again = self.updates_through(firing), self.told <= self._known
+            yield Published(self.key, self.told, ahead, updates, again=again)
         if self._after is not None and self.told >= 0:
             waited, self._after = self._after, None
             yield from waited.news()

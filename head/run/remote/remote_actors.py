@@ -225,7 +225,8 @@ class RemoteActors:
     def _reported(self, node: str, message: Message) -> None:
         match message:
             case ActorReport() | Died() if message.member in self.servers:
-                self.servers.heard(node, message)
+                there = (each for each in self.passers.values() if each.node == node)
+                self.servers.heard(node, message, tuple(each.number for each in there))
             case HeldState() if not self._closing:
                 raise BadMessage(f"nobody has asked {node} what its actors hold")
             case ActorReport() | Died() | HeldState():

@@ -92,8 +92,8 @@ class RemoteServers:
 
     # -- reports -------------------------------------------------------------------------------
 
-    def heard(self, name: str, message: ActorReport | Died) -> None:
-        """The executor of a node passes on what a server says, or reports its death.
+    def heard(self, name: str, message: ActorReport | Died, actors: tuple[int, ...] = ()) -> None:
+        """The executor of a node with these ``actors`` says what a server says, or its death.
 
         Raises:
             BadMessage: no server reports this.
@@ -108,10 +108,10 @@ class RemoteServers:
                 return
             case ActorReport(told=Failed() as told):
                 trace = f"on node {name}: {told.trace}"
-                death = ExitReport(trace, told.step, not told.others, told.fatal)
+                death = ExitReport(trace, told.step, not told.others, told.fatal, actors)
             case Died():
                 why = f"on node {name}: {message.why}"
-                death = ExitReport(why, message.step, own=message.own, fatal=message.fatal)
+                death = ExitReport(why, message.step, message.own, message.fatal, actors)
             case _:
                 raise BadMessage(f"{member} answers actors, and nobody invokes it")
         node.up.discard(member)

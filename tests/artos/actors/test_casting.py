@@ -20,6 +20,16 @@ def test_policies_that_are_learned_come_before_past_ones() -> None:
     assert cast.players == ("self", Past("self"))
 
 
+def test_a_past_is_of_a_policy_that_plays() -> None:
+    cast = Casting(NAMES, {"agent_0": "a", "agent_1": Past("b"), "*": "b"})
+    assert cast.pasts == (Past("b"),)
+    assert [*cast.faults(("a", "b"), 1)] == []
+    (fault,) = cast.faults(("a", "b"), 0)
+    assert fault == "Past(policy='b') plays, and no past version is kept: set history, e.g. 8"
+    (fault,) = Casting(NAMES, {"agent_0": "a", "*": Past("b")}).faults(("a",), 1)
+    assert "is no past of a policy that plays: name one of a, or have 'b' play an agent" in fault
+
+
 def test_who_swaps_plays_every_agent_in_some_game() -> None:
     cast = Casting(("a", "b", "c"), {"a": "first", "*": "others"}, swap=True)
     assert cast.places("first", 4).tolist() == [0, 5, 7, 9]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from artos.buffer.layout import BlockSpec
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import NotBranched
 from artos.protocol.invocations import Invoke
+from artos.specs.bound import Bound
 from artos.system.snapshot import pickled, put_back, taken, unpickled
 
 ENVS, ROWS = 2, 60
@@ -125,6 +127,37 @@ def test_an_action_may_be_tried_first(tmp_path: Path) -> None:
     rows = sampled(Climbing, tmp_path, "stairs_env:stairs")
     assert {row[0] for row in rows["actions"]} == {1}
     assert {row[0] for row in rows["rewards"]} == {1.0}
+
+
+def test_a_past_version_may_play_on(tmp_path: Path) -> None:
+    class Nostalgic(Random):
+        acted: list[tuple[int, int, float]] = []  # noqa: RUF012
+
+        def look_ahead(self, info: Any) -> None:
+            if info.branch is None:
+                version, before = info.bound.version, info.bound.past(1).version
+                self.acted.append((version, before, float(self.layer.bias)))
+            else:
+                info.branch(1, steps=1, past=1)
+
+    def bound(version: int) -> Bound:
+        return Bound(version, np.full(2, version, np.float32))
+
+    rows = []
+    for policy in (Nostalgic, Random):
+        with begun(policy, tmp_path / policy.__name__) as (actor, block):
+            actor.bound = replace(bound(5), pasts=(bound(4), bound(2)), history=2)
+            actor.bind(actor.bound.params, 5)  # type: ignore[arg-type]
+            actor.sample(0, 3, Invoke(1, "actors.sample", "sample"))
+            actor.sample(3, ROWS - 3, Invoke(2, "actors.sample", "sample"))
+            rows.append({name: array.tolist() for name, array in block.arrays.items()})
+            module: Any = actor._policy.module  # type: ignore[attr-defined]
+            assert module.layer.bias.tolist() == [5.0]
+            assert actor._info.bound is actor.bound
+            with pytest.raises(ValueError, match=r"past\(3\): the actor has history=2"):
+                actor.continued(1, past=3)
+    assert rows[0] == rows[1]
+    assert Nostalgic.acted == [(4, 2, 4.0)] * ROWS
 
 
 def test_what_an_environment_draws_is_drawn_anew_in_each_continuation(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from artos.buffer.samplers.uniform import UniformSampler
 from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import ShmFolder
 from artos.buffer.version_runs import version_runs
-from artos.errors import DeadlineExceeded
+from artos.errors import DeadlineExceeded, Refused
 from artos.specs.keys import VERSION_KEY, DataKey
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
@@ -217,6 +217,30 @@ def test_free_bytes_are_those_that_we_may_use(
     seen = SimpleNamespace(f_bavail=10, f_bfree=99, f_frsize=4096, f_bsize=1)
     monkeypatch.setattr(os, "statvfs", lambda folder: seen)
     assert free_bytes(tmp_path) == 40_960
+
+
+@pytest.mark.parametrize(
+    ("allowed", "free"), [("200000", 200_000 - 81_920), ("10000000", 286_720), ("1", 0)]
+)
+def test_of_shared_memory_no_more_is_free_than_is_allowed(
+    allowed: str, free: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What is taken counts, whoever has it: a kubelet looks at the whole volume."""
+    monkeypatch.setenv("ARTOS_SHM_BYTES", allowed)
+    seen = SimpleNamespace(f_bavail=70, f_bfree=80, f_blocks=100, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda folder: seen)
+    monkeypatch.setenv("ARTOS_SHM", str(tmp_path))
+    assert free_bytes(tmp_path) == free
+    monkeypatch.setenv("ARTOS_SHM", "/proc")
+    assert free_bytes(tmp_path) == 286_720, "of another filesystem all is"
+
+
+def test_what_is_no_number_of_bytes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ARTOS_SHM_BYTES", "8Gi")
+    with pytest.raises(Refused, match="ARTOS_SHM_BYTES is '8Gi': write a number of bytes"):
+        free_bytes(tmp_path)
 
 
 def test_poison_is_in_every_row(folder: ShmFolder) -> None:

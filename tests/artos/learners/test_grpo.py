@@ -96,6 +96,6 @@ def test_groups_divide_the_environments_of_an_actor() -> None:
     assert artos.GRPO(group=8).faults(plan) == []
     (fault,) = artos.GRPO(group=16).faults(plan)
     assert fault == "24 envs of an actor do not divide into groups of 16"
-    plan.replicas = 25
+    plan.replicas, plan.replicas_setting = 25, "learners=25"
     (fault,) = artos.GRPO(group=8).faults(plan)
     assert "24 completions, which learners=25 cannot divide" in fault

@@ -42,6 +42,52 @@ def some_rows() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     return {OBS: torch.randn(ROWS, 3)}, rows | {"returns": torch.randn(ROWS)}
 
 
+# -- PPO ---------------------------------------------------------------------------------------
+
+
+class Ours(artos.PPO):
+    """A user's."""
+
+    def _loss(self, *given: Any) -> Any:
+        return super()._loss(*given)
+
+
+def ppo_rows() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    obs, rows = some_rows()
+    return obs, rows | {"log_probs": torch.full((ROWS,), -1.1), "values": torch.randn(ROWS)}
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_ppo_steps_without_autograd_as_with_it(share: float) -> None:
+    (obs, rows), left = ppo_rows(), []
+    for kind in (artos.PPO, Ours):
+        learner = made(kind, ent_coef=0.01)
+        learner.replicas.share = share
+        assert (learner._analytic is None) == (kind is Ours)
+        for _ in range(3):
+            report = learner._learn(obs, rows, None)()
+        left.append((learner.network.values.clone(), learner.network.steps, report))
+        learner.replicas.share = 1.0
+    torch.testing.assert_close(*left, atol=1e-5, rtol=1e-4)
+
+
+def test_a_ppo_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
+    (obs, rows), before, after = ppo_rows(), made(artos.PPO), made(artos.PPO)
+    before._learn(obs, rows, None)
+    after.network.values.copy_(before.network.values)
+    after.go_on(before.snapshot())
+    assert after._analytic is not before._analytic
+    at = before.network.values.clone()
+    after._learn(obs, rows, None)
+    assert torch.equal(before.network.values, at)
+    assert not torch.equal(after.network.values, at)
+
+
+@pytest.mark.parametrize("setting", [{"bfloat16": True}, {"compile": "on"}])
+def test_what_is_asked_of_autograd_is_left_to_it(setting: dict[str, Any]) -> None:
+    assert made(artos.PPO, **setting)._analytic is None
+
+
 # -- TRPO --------------------------------------------------------------------------------------
 
 

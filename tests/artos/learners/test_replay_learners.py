@@ -129,6 +129,47 @@ def test_dqn(double: bool) -> None:
     np.testing.assert_allclose(batch.priorities, (found - aim).abs().detach(), rtol=1e-4)
 
 
+class OwnLoss(DQN):
+    """A user's."""
+
+    def loss(self, *given: Any) -> Any:
+        return super().loss(*given)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_dqn_steps_without_autograd_as_with_it(
+    dueling: bool, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, policy = [], partial(QNetwork, dueling=dueling)
+    for kind in (DQN, OwnLoss):
+        monkeypatch.setitem(KINDS, "dqn", (kind, policy, DISCRETE))
+        learner = made("dqn")
+        learner.replicas.share = share
+        assert (learner._analytic is None) == (kind is OwnLoss)
+        metrics = [learner.update(a_batch(DISCRETE, seed), CALL) for seed in range(3)]
+        left.append((learner.network.values.clone(), metrics))
+        learner.replicas.share = 1.0
+    torch.testing.assert_close(*left, atol=1e-5, rtol=1e-4)
+
+
+def test_a_dqn_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
+    batch, before, after = a_batch(DISCRETE), made("dqn"), made("dqn")
+    before.update(batch, CALL)
+    after.network.values.copy_(before.network.values)
+    after.go_on(before.snapshot())
+    assert after._analytic is not before._analytic
+    at = before.network.values.clone()
+    after.update(batch, CALL)
+    assert torch.equal(before.network.values, at)
+    assert not torch.equal(after.network.values, at)
+
+
+@pytest.mark.parametrize("setting", [{"bfloat16": True}, {"compile": "on"}])
+def test_what_is_asked_of_autograd_is_left_to_it(setting: dict[str, Any]) -> None:
+    assert made("dqn", **setting)._analytic is None
+
+
 def test_the_target_of_dqn_moves_when_it_is_due() -> None:
     learner, start = made("dqn"), made("dqn").target.values
     learner.update(a_batch(DISCRETE), CALL)

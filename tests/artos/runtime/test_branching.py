@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import psutil
 import pytest
 from helpers import PATIENCE
+from saved_runs import saved_run
 from stage import ROUND, Stage, rows_here
 
+from artos.actors.groups import GroupActor
+from artos.policies.build import Policy
 from artos.protocol.invocations import Branch, Branched, Invoke, encode
-from artos.runtime.branching import Found
+from artos.runtime.branching import Branching, Found
 from artos.runtime.serving import actor_role
+from artos.specs.contracts import Played
 from artos.specs.members import ACTORS, Member
 from artos.system.pidfd import PidFd
+from artos.transport.weights.channel import Way
 
 ACTOR = Member(ACTORS, 0)
 
@@ -72,6 +79,48 @@ def test_continuations_begin_alike_and_leave_the_rows_of_the_actor_as_they_were(
     assert all(each.ended and each.total == each.steps and not each.fault for each in children)
     assert {each.digest for each in again} != {answer.digest}, "the actor was elsewhere by then"
     assert below == []
+
+
+@pytest.mark.processes
+def test_other_weights_play_on_from_the_same_frame(tmp_path: Path) -> None:
+    with Stage("CartPole-v1", tmp_path) as stage:
+        left = saved_run(tmp_path / "left", stage.plan, policy_bias=(20.0, -20.0))
+        child = stage.start_plain(0)
+        stage.ready(ACTOR)
+        stage.sample(0, ROUND)
+        stage.done(0)
+        order = Branch(str(tmp_path / "lines"), 4, env=1, cpus=tuple(os.sched_getaffinity(0)))
+        own = found(order, branched(stage, order))
+        other = msgspec.structs.replace(order, file=f"{order.file}2", weights=str(left))
+        answer = branched(stage, other)
+        others = found(other, answer)
+        nothing = branched(stage, msgspec.structs.replace(order, weights=str(tmp_path)))
+        stage.sample(0, 2 * ROUND)
+        stage.done(0)
+        rows = stage.written(0)
+        stage.stop(0)
+        child.end(PATIENCE)
+    assert {each.digest for each in (*own, *others)} == {answer.digest}
+    assert [each.seed for each in own] == [each.seed for each in others]
+    assert ({each.version for each in own}, {each.version for each in others}) == ({1}, {9})
+    assert answer.version == 1
+    assert len({each.steps for each in others}) == 1, "nothing is left to chance"
+    assert max(each.steps for each in others) <= 12, "always to the left"
+    assert {each.steps for each in own} != {each.steps for each in others}
+    assert "there is no checkpoint" in nothing.fault
+    assert rows == rows_here("CartPole-v1", 0, rounds=2)
+
+
+def test_an_actor_that_takes_its_weights_from_elsewhere_is_given_no_others() -> None:
+    ways = [Way(), Way("files", "/versions"), Way("http", "/versions", "http://127.0.0.1:1")]
+    groups = [GroupActor("words:game", Policy, 1, 2, way) for way in ways]
+    assert [each.acts_as_bound for each in groups] == [True, False, False]
+    actor: Any = SimpleNamespace(present=lambda env: ({}, Played(0.0, 0)), acts_as_bound=False)
+    context: Any = SimpleNamespace(desks={})
+    said: list[Branched] = []
+    branching = Branching(actor, context, lambda: {"bound": [1]}, lambda held: None)
+    branching.branch(Branch("nowhere", 2, weights="/runs/other"), said.append)
+    assert "takes its weights from elsewhere" in said[0].fault
 
 
 def test_playing_on_is_what_sampling_would_have_done(tmp_path: Path) -> None:

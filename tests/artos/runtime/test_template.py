@@ -98,6 +98,13 @@ def test_a_forked_actor_is_the_supervisors_child_and_holds_nothing_of_the_server
     )
 
 
+def test_code_is_imported_once_and_not_again_where_a_fork_is_tried(cartpole: Stage) -> None:
+    server = cartpole.start_template("fork")
+    cartpole.ready(cartpole.template)
+    spent = psutil.Process(server.pid).cpu_times()
+    assert spent.children_user < spent.user / 2
+
+
 @pytest.mark.usefixtures("adopting")
 def test_a_forked_actor_outlives_the_server_and_stops_when_told(cartpole: Stage) -> None:
     server = cartpole.start_template("fork")

@@ -18,6 +18,24 @@ def test_each_change_is_another_configuration_and_the_others_stay() -> None:
     assert second.of("actors") == {}
 
 
+def test_what_the_table_set_after_a_checkpoint_is_as_it_was_then() -> None:
+    first = Configuration().changed({"env.level": 1.0}, by_table=True)
+    second = first.changed({"env.level": 2.0}, by_table=True)
+    assert second.back_to(Configuration()) == Configuration(3, {}, second.by_table)
+    assert second.back_to(first).settings == {"env.level": 1.0}
+    assert second.back_to(second) is second
+    assert Configuration().back_to(first) is first, "it could not be written down when it was set"
+
+
+def test_what_somebody_set_after_a_checkpoint_stays() -> None:
+    then = Configuration().changed({"env.level": 1.0}, by_table=True)
+    hand = then.changed({"env.level": 5.0, "learner.lr": 0.5})
+    assert hand.back_to(then) is hand
+    again = hand.changed({"env.level": 6.0}, by_table=True)
+    assert again.back_to(then).settings == {"env.level": 5.0, "learner.lr": 0.5}
+    assert again.without(["env.level"]).by_table == {}
+
+
 def test_all_that_is_wrong_is_said_at_once_and_what_can_be_set() -> None:
     wrong = {"learner.lr": 0.0, "learner.clip": 1.5, "learner.cilp": 0.5, "gamma": 1.0}
     cannot = "cannot be set while the run goes (what can: learner.lr, learner.clip)"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from artos.errors import Refused
-from artos.specs.devices import by_learner, read, sought, unknown
+from artos.specs.by_learner import by_learner, unknown
+from artos.specs.devices import read, sought
 from artos.specs.settings import convert
 from artos.specs.workload import DeviceSetting
 
@@ -25,7 +26,7 @@ LEARNERS = ("policy", "model")
     ],
 )
 def test_each_learner_has_its_device(given: Any, wanted: dict[str, str]) -> None:
-    assert by_learner(convert("device", given, DeviceSetting), LEARNERS) == wanted
+    assert by_learner(convert("device", given, DeviceSetting), LEARNERS, "cpu") == wanted
 
 
 @pytest.mark.parametrize(
@@ -43,12 +44,12 @@ def test_what_is_none_is_refused(given: Any, why: str) -> None:
 
 
 def test_names_of_no_learner_are_told() -> None:
-    (told,) = unknown({"polcy": "pool", "model": "cpu"}, LEARNERS)
+    (told,) = unknown("device", {"polcy": "pool", "model": "cpu"}, LEARNERS)
     assert (
         told
         == "device names 'polcy', which is no learner: did you mean policy? (have policy, model)"
     )
-    assert [*unknown("pool", LEARNERS)] == []
+    assert [*unknown("device", "pool", LEARNERS)] == []
 
 
 @pytest.mark.parametrize(

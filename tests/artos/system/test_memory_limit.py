@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from worker_hosts import V1, V2, make_host
 
-from artos.system.memory_limit import memory_left
+from artos.system.memory_limit import memory_left, memory_limit
 
 JOB = "sys/fs/cgroup/apps/job"
 STAT = "anon 3000\nfile 90000\nshmem 500\ninactive_file 80000"
@@ -22,7 +22,8 @@ def test_caches_of_files_are_no_hindrance(tmp_path: Path, limit: str, left: int 
 def test_the_group_that_leaves_least_counts(tmp_path: Path) -> None:
     files = {f"{JOB}/memory.max": "9000", "sys/fs/cgroup/apps/memory.max": "8000"}
     stats = {f"{JOB}/memory.stat": STAT, "sys/fs/cgroup/apps/memory.stat": "anon 7000\nshmem 600"}
-    assert memory_left(make_host(tmp_path, V2 | files | stats)) == 400
+    host = make_host(tmp_path, V2 | files | stats)
+    assert (memory_left(host), memory_limit(host)) == (400, 8000)
 
 
 def test_version_1_counts_what_is_below_a_group(tmp_path: Path) -> None:
@@ -36,3 +37,4 @@ def test_version_1_counts_what_is_below_a_group(tmp_path: Path) -> None:
 
 def test_without_groups_there_is_no_limit(tmp_path: Path) -> None:
     assert memory_left(tmp_path) is None
+    assert memory_limit(tmp_path) is None

@@ -17,11 +17,17 @@ ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 def artos(
     arguments: str, folder: Path, closed: str = "", **environment: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command line from a shell, with streams ``closed`` as it writes that."""
+    """Run a command line from a shell, with streams ``closed`` as it writes that.
+
+    In shared memory of its own: in that of other tests there may be what their runs left.
+    """
+    shm = folder / "shm"
+    shm.mkdir(exist_ok=True)
+    own = {"ARTOS_SHM": str(shm), "XDG_CACHE_HOME": str(folder / "cache")}
     return subprocess.run(
         ["sh", "-c", f'exec "$0" -m deploy.cli {arguments} {closed}', sys.executable],
         cwd=folder, capture_output=True, check=False, timeout=100,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **own, **environment},
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,26 @@ def test_it_is_there_for_its_user_alone_while_the_head_is(tmp_path: Path) -> Non
 
 def test_the_file_of_a_head_that_took_over_stays(tmp_path: Path) -> None:
     file = tmp_path / "head.json"
-    with published(file, "tcp://10.0.0.1:1"):
-        with published(file, "tcp://10.0.0.1:2"):
+    with published(file, "tcp://10.0.0.1:1") as successor:
+        assert successor() == ""
+        with published(file, "tcp://10.0.0.1:2") as last:
             assert endpoint_of(f"{FILE}{file}") == "tcp://10.0.0.1:2"
             kept = file.read_bytes()
+            assert successor() == f"tcp://10.0.0.1:2 on {socket.gethostname()}"
+            assert last() == ""
+        assert successor() == "", "the one that took over has ended, and nobody after it"
         file.write_bytes(kept)
     assert file.exists()
+
+
+def test_a_head_of_other_runs_takes_over_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "head.json"
+    with (
+        published(file, "tcp://10.0.0.1:1", tmp_path / "runs") as successor,
+        published(file, "tcp://10.0.0.1:2", tmp_path / "others"),
+    ):
+        assert endpoint_of(f"{FILE}{file}") == "tcp://10.0.0.1:2"
+        assert successor() == ""
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"endpoint": 3}', "\x00"])

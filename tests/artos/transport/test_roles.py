@@ -25,7 +25,7 @@ KEYS = {"ann": ANN, "w1": W1, "any": ANY, "r1": R1}
 
 USERS = {
     "Submit", "Archive", "ListRuns", "ReadStatus", "ReadLogs", "ReadLimits", "ScaleRun", "SetRun",
-    "StopRun", "DrainNode", "UndrainNode", "ListFiles", "ReadFile",
+    "StopRun", "DrainNode", "UndrainNode", "ReclaimNode", "ListFiles", "ReadFile",
 }  # fmt: skip
 NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",

@@ -62,6 +62,17 @@ def test_what_has_no_name_is_refused(given: object) -> None:
         name_of(given, PROMPT)
 
 
+def test_a_class_is_no_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine:
+        """A learner of the notebook's, say."""
+
+    Mine.__qualname__ = "Mine"
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refused, match="Mine is a class: give a Workload that is made with it"):
+        name_of(Mine, {**PROMPT, "Mine": Mine})
+    assert not [*tmp_path.iterdir()]
+
+
 def test_what_cannot_be_pickled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"mine stands in no file, and .*lock.*%%writefile mine\.py"):
         kept(threading.Lock(), "mine", tmp_path)

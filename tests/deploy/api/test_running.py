@@ -17,6 +17,7 @@ from artos.errors import Refused, RunExists
 from artos.protocol.views import Status
 from deploy.api.running import Result
 from deploy.local.local_runs import LocalRuns
+from triggers.algorithms.ppo import workload as ppo
 
 pytestmark = pytest.mark.processes
 
@@ -95,3 +96,22 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
 def test_a_result_is_plain_data() -> None:
     result = Result(Path("runs/x"), {"outcome": "done", "steps": 3, "mean_return_100": None})
     assert (result.outcome, result.steps, result.mean_return_100) == ("done", 3, None)
+
+
+@pytest.mark.parametrize(
+    ("mean", "told"), [(None, "no episode has ended"), (123.456, "mean return 123.5")]
+)
+def test_a_result_is_shown_on_a_line(mean: float | None, told: str) -> None:
+    summary = {"outcome": "done", "steps": 4096, "mean_return_100": mean, "times": {"bind": 1.0}}
+    assert repr(Result(Path("runs/x"), summary)) == f"<Result runs/x: done, 4,096 steps, {told}>"
+
+
+def test_an_environment_that_is_no_name_is_refused() -> None:
+    def make_mine() -> None:
+        """One that stands in no file."""
+
+    with pytest.raises(Refused, match=r"%%writefile my_env\.py.* 'my_env:make_mine'"):
+        artos.run("ppo", env=make_mine)  # type: ignore[arg-type]
+    with pytest.raises(Refused, match="'my_env:make_mine'"):
+        ppo(env=make_mine)  # type: ignore[arg-type]
+    assert not Path("runs").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -17,13 +18,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+import anyio
 import pytest
+from damage import VALUES, places, with_field
 from helpers import ROOT
 
 from artos.errors import Refused
 from artos.transport.keys import make_keys
 from deploy.cli.__main__ import main
+from deploy.dashboard import answers as answers_module
 from deploy.dashboard.answers import Answers
+from deploy.dashboard.app import app_of
 from deploy.dashboard.server import TOKEN, serve
 from deploy.dashboard.sources import Folders
 from head.records.run_folder import RunFolder
@@ -78,6 +83,25 @@ def dashboard(*arguments: str, **environment: str) -> Iterator[Asked]:
             assert process.wait(SECONDS) == 0
         finally:
             process.kill()
+
+
+async def called(app: Any, address: str, told: list[Any]) -> tuple[int, Any]:
+    """What the application answers without a server; ``told`` has it even if it raises."""
+    path, _, query = address.partition("?")
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "root_path": "",
+        "query_string": query.encode(), "headers": [(b"host", b"localhost")], "scheme": "http",
+        "server": ("localhost", 80), "client": ("localhost", 1), "http_version": "1.1",
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return told[0]["status"], json.loads(b"".join(each.get("body", b"") for each in told))
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +237,18 @@ def test_a_run_whose_records_are_refused_does_not_take_the_others_curves(runs: P
     found = Answers(Shared(runs)).curves({})
     assert {curve.name for curve in found.curves} == {"seed1", "seed2"}
     assert found.faults == {"killed": "run killed is ben's"}
+
+
+def test_runs_that_there_is_no_room_for_are_said_to_be_left_out(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers_module, "_MOST_RUNS", 2)
+    answers = Answers(Folders(runs))
+    for query, which in (({}, "the last 2"), ({"runs": "seed2,killed,seed1"}, "the first 2")):
+        found = answers.curves(query)
+        assert len(found.curves) == 2
+        assert which in found.faults["1 more runs"]
+    assert {curve.name for curve in found.curves} == {"seed2", "killed"}
 
 
 def test_the_bill_and_the_cluster_are_those_of_the_commands(asked: Asked, runs: Path) -> None:
@@ -363,6 +399,86 @@ def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path
         assert HOSTILE not in faults
         assert asked.get(f"runs/{quote(HOSTILE)}/logs?log=run")["text"] == HOSTILE
         assert asked.get("bill")["damage"].keys() == {"damaged"}
+
+
+REAL = (
+    {"t": 0.0, "began": 1.7e9},
+    {"t": 0.1, "ready": "actor 0", "start": "moved", "from": "w1", "to": "w2", "seconds": 0.1},
+    {"t": 0.2, "firing": 1, "trigger": "actors.sample", "version": 0, "actors": [0]},
+    {
+        "t": 0.3, "done": 1, "by": "actor 0", "version": 0, "stop": 256, "asked": [256, 1, 0],
+        "rows": 7, "seconds": 0.1, "slot": 0.1, "rested": [["frozen", 0.1, 0.1]],
+        "beside": {"model": 1},
+    },
+    {
+        "t": 0.4, "firing": 2, "trigger": "learner.update", "version": 0, "after": "actor 0",
+        "claims": [[0, 0, 256]], "dropped": [[0, 256, 300, 1]],
+    },
+    {
+        "t": 0.5, "done": 2, "by": "learner", "version": 1, "seconds": 0.1, "lag_mean": 0.0,
+        "lag_max": 0, "lags": [[0, 0.0, 0]], "times": {"learn": 0.1}, "cpu": 0.1,
+    },
+    {"again": 3, "by": "actor 0", "version": 1, "asked": [512, 0, 0], "kept": 400},
+    {"died": "actor 0", "step": 9, "why": "killed"},
+    {"lost": 3, "actor": 0, "node": "w1", "from": 128, "granted": 256},
+    {"set": {"learner.lr": 0.5}, "configuration": 1, "version": 1},
+    {"t": 0.6, "quota": "", "blocked": 0.1, "queued": 0.1},
+)  # fmt: skip
+"""A line of every kind."""
+ASKED = (
+    "", "/timeline", "/path?actor=0&row=5", "/path?actor=0&row=260", "/path?actor=0&row=390",
+    "/path?version=1", "/lags", "/wiring",
+)  # fmt: skip
+
+
+def damaged_journals() -> Iterator[tuple[str, bytes]]:
+    """What was done to a line, and a journal with it; then such as nobody wrote as one."""
+    for number, line in enumerate(REAL):
+        text = json.dumps(line)
+        for at in places(line):
+            for value in (*VALUES, 10**400, [[0, 0.5, 1e300, -1]]):
+                before = [json.dumps(each) for each in REAL[:number]]
+                after = [json.dumps(each) for each in REAL[number + 1 :]]
+                lines = [*before, with_field(text, at, value), *after, ""]
+                yield f"{number}: {at} = {value!r}"[:120], "\n".join(lines).encode()
+    whole = "\n".join(json.dumps(each) for each in REAL).encode()
+    for cut in range(0, len(whole), 17):
+        yield f"cut at {cut}", whole[:cut]
+        yield f"cut at {cut}, and gone on", whole[:cut] + b"\n" + whole + b"\n"
+    yield "foreign", b'{"a": [{"b": "c"}]}\n[1]\n"text"\n7\nnull\n<html>\n' + whole + b"\n"
+
+
+@pytest.mark.parametrize("share", [0.1, pytest.param(1.0, marks=pytest.mark.long)])
+def test_a_damaged_journal_is_answered_in_words(runs: Path, tmp_path: Path, share: float) -> None:
+    """Wrong types, cut lines, foreign JSON: what can be understood is shown, and nothing fails."""
+    shutil.copytree(runs / "killed", tmp_path / "r")
+    (tmp_path / "r" / "progress.csv").unlink()  # which has the lags, too
+    app, chance = app_of(Answers(Folders(tmp_path))), random.Random("journals")
+
+    async def ask_for_all() -> None:
+        for what, journal in damaged_journals():
+            if chance.random() > share:
+                continue
+            (tmp_path / "r" / "journal.jsonl").write_bytes(journal)
+            for view in ASKED:
+                asking = f"{view} where {what}"
+                status, found = await called(app, f"/api/runs/r{view}", [])
+                assert status in (200, 422), asking
+                assert (status == 422) == ("error" in found), asking
+
+    anyio.run(ask_for_all)
+
+
+def test_a_fault_of_the_dashboard_itself_is_said_in_words(runs: Path) -> None:
+    class Broken(Folders):
+        def cluster(self) -> Any:
+            raise ZeroDivisionError("of all things")
+
+    told = list[Any]()
+    with pytest.raises(ZeroDivisionError):  # which the server logs
+        anyio.run(called, app_of(Answers(Broken(runs))), "/api/runs", told)
+    assert told[0]["status"] == 500
+    assert "ZeroDivisionError: of all things" in json.loads(told[1]["body"])["error"][0]
 
 
 def test_a_log_of_the_run_itself_that_leads_elsewhere_is_not_read(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,13 @@ import pytest
 from artos.errors import Refused
 from artos.protocol.invocations import Claim, Ready
 from artos.protocol.views import Status
-from deploy.dashboard import lags
+from deploy.dashboard import lags, rare
 from deploy.dashboard import timeline as timeline_module
 from deploy.dashboard.lags import Lags, of_journal, of_progress, of_summary
 from deploy.dashboard.paths import Step, path_of_row, path_of_version
-from deploy.dashboard.timeline import Span, rows_in_order, timeline
+from deploy.dashboard.rare import RareLines
+from deploy.dashboard.timeline import Mark, Span, rows_in_order, timeline
+from head.records.shape import Shape
 from triggers import journal_index
 from triggers.events import Firing
 from triggers.journal import Journal
@@ -26,9 +30,16 @@ from triggers.journal_index import JournalIndex
 
 NAME = "journal.jsonl"
 ACTORS, STEPS = 4, 128
+SHAPE = Shape(ACTORS, 1, STEPS, {"learner.update": {}, "actors.sample": {}})
 
 
-def played(path: Path, rounds: int, most: int = 10**9, slow: int = 2) -> None:
+def no_lag(version: int) -> int:
+    return 0
+
+
+def played(
+    path: Path, rounds: int, most: int = 10**9, slow: int = 2, lag: Callable[[int], int] = no_lag
+) -> None:
     """A run in turn, of which one actor is slow: all wait for it, and it waits for the learner."""
     book, chance, now, firing = Journal(path, most=most), random.Random(1), 0.5, 0
     for member in ("learner", *(f"actor {rank}" for rank in range(ACTORS))):
@@ -46,7 +57,7 @@ def played(path: Path, rounds: int, most: int = 10**9, slow: int = 2) -> None:
         now += 0.01
         book.done(
             now, firing, "learner", seconds=0.01, times={"learn": 0.008}, version=version + 1,
-            lag_mean=0.0, lag_max=0, lags=[[rank, version % 3, 2] for rank in range(ACTORS)],
+            lag_mean=0.0, lag_max=0, lags=[[rank, *[lag(version)] * 2] for rank in range(ACTORS)],
         )  # fmt: skip
         if version % 20 == 0:
             book.flush()
@@ -121,6 +132,83 @@ def test_of_a_long_time_samples_are_shown(tmp_path: Path, monkeypatch: pytest.Mo
         assert zoomed.exact, "single rounds are seen of a part of it"
 
 
+@pytest.fixture
+def samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not short is a long time."""
+    for name, value in {"_MOST_EXACT": 50_000, "_SAMPLE": 8_000, "_COLUMNS": 20}.items():
+        monkeypatch.setattr(timeline_module, name, value)
+
+
+DIED = {"died": "actor 1", "step": 9, "why": "killed"}
+
+
+def text_of(*lines: dict[str, Any]) -> list[bytes]:
+    return [json.dumps(line).encode() + b"\n" for line in lines]
+
+
+@pytest.mark.usefixtures("samples")
+def test_what_is_rare_is_marked_in_a_long_time_too(tmp_path: Path) -> None:
+    """As the run writes it: most of these lines have no time of their own."""
+    played(tmp_path / NAME, 2_000)
+    lines = (tmp_path / NAME).read_bytes().splitlines(keepends=True)
+    at, end = (json.loads(lines[number])["t"] for number in (5_000, -1))
+    moved = {"ready": "actor 9", "start": "moved", "from": "w1", "to": "w2", "seconds": 0.1}
+    there = text_of(
+        DIED, {"lost": 3, "actor": 1, "node": "w1", "from": 128, "granted": 256},
+        {"set": {"learner.lr": 0.5}, "configuration": 1, "version": 9}, {"t": at, **moved},
+        {"t": at, "ready": "actor 1", "start": "fork", "seconds": 0.1},
+    )  # fmt: skip
+    again = text_of({"t": 0.0, "began": 1.7e9})
+    whole = [*lines[:5_001], *there, *lines[5_001:], *again, *lines]
+    (tmp_path / NAME).write_bytes(b"".join(whole))
+    with JournalIndex(tmp_path / NAME) as index:
+        found = timeline(index, 0, inf)
+        later = timeline(index, at + 1, inf)
+    assert not found.exact
+    assert {(mark.member, mark.name, round(mark.at, 3)) for mark in found.marks} == {
+        ("actor 1", "died", round(at, 3)), ("triggers", "rows lost", round(at, 3)),
+        ("", "set learner.lr=0.5", round(at, 3)), ("actor 9", "moved", round(at, 3)),
+        ("", "resumed", round(end, 3)),
+    }  # fmt: skip
+    facts = {mark.name: mark.facts for mark in found.marks}
+    assert (facts["died"], facts["moved"]) == ({"why": "killed"}, {"from": "w1", "to": "w2"})
+    assert (found.marks_left_out, found.marks_to_find) == (0, 0.0)
+    assert {"triggers", "actor 9"} <= {*found.members}, "marks have rows to be drawn in"
+    assert [mark.name for mark in later.marks] == ["resumed"]
+
+
+def marks_of(path: Path, remembered: RareLines) -> tuple[list[Mark], int, float]:
+    with JournalIndex(path) as index:
+        found = timeline(index, 0, inf, rare=remembered)
+    return found.marks, found.marks_left_out, found.marks_to_find
+
+
+@pytest.mark.usefixtures("samples")
+def test_marks_are_found_piece_by_piece_and_are_not_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, value in (
+        (rare, "_PIECE", 20_000), (rare, "_AT_ONCE", 6), (timeline_module, "_MOST_MARKS", 10),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    path = tmp_path / NAME
+    played(path, 400)
+    lines = path.read_bytes().splitlines(keepends=True)
+    deaths = [each for line in lines[::100] for each in (line, *text_of(DIED))]
+    path.write_bytes(b"".join([*lines, *deaths]))
+    remembered, shares = RareLines(), list[float]()
+    while not shares or shares[-1]:
+        marks, left_out, share = marks_of(path, remembered)
+        shares.append(share)
+        assert len(shares) < 50
+    assert len(shares) > 2
+    assert all(before > after for before, after in pairwise(shares))
+    assert (len(marks), left_out) == (10, len(deaths) // 2 - 10)
+    path.write_bytes(b"".join([*text_of({"t": 0.0, "began": 1.7e9}), *lines]))
+    marks, *_, share = marks_of(path, remembered)
+    assert (marks, share > 0) == ([], True), "another run has its place"
+
+
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     played(tmp_path / NAME, 20)
     clean = (tmp_path / NAME).read_bytes().splitlines(keepends=True)
@@ -165,7 +253,7 @@ def test_a_row_is_followed_from_its_round_to_its_update(tmp_path: Path) -> None:
     with JournalIndex(tmp_path / NAME) as index:
         for version in (0, 1, 150, 298, 299):
             for row in (STEPS * version, STEPS * version + STEPS - 1):
-                found = path_of_row(index, 3, row)
+                found = path_of_row(index, SHAPE, 3, row)
                 expected = [("round", "actor 3"), ("firing", "triggers"), ("update", "learner")]
                 assert stations(found.steps) == expected
                 made, firing, update = found.steps
@@ -173,7 +261,7 @@ def test_a_row_is_followed_from_its_round_to_its_update(tmp_path: Path) -> None:
                 assert made.end <= firing.begin <= update.begin + 1e-6 < update.end
                 assert (found.lag, found.said) == (0, "")
         for actor, row in ((3, STEPS * 300), (9, 0)):
-            nothing = path_of_row(index, actor, row)
+            nothing = path_of_row(index, SHAPE, actor, row)
             assert (nothing.steps, nothing.lag) == ([], None)
             assert f"no round of actor {actor}" in nothing.said
 
@@ -185,8 +273,8 @@ def test_a_row_may_be_dropped_or_not_be_learned_from_yet(tmp_path: Path) -> None
     book.fired(1.1, dropped)
     book.close()
     with JournalIndex(tmp_path / NAME) as index:
-        assert "older than max_lag" in path_of_row(index, 0, 2).said
-        assert "no update with it has ended" in path_of_row(index, 0, 6).said
+        assert "older than max_lag" in path_of_row(index, SHAPE, 0, 2).said
+        assert "no update with it has ended" in path_of_row(index, SHAPE, 0, 6).said
 
 
 @pytest.mark.usefixtures("looks_often")
@@ -194,20 +282,20 @@ def test_a_version_is_followed_from_its_rows_to_the_next(tmp_path: Path) -> None
     played(tmp_path / NAME, 100, most=20_000)
     with JournalIndex(tmp_path / NAME) as index:
         for version in (1, 50, 99):
-            steps = path_of_version(index, version).steps
+            steps = path_of_version(index, SHAPE, version).steps
             assert stations(steps[:2]) == [("firing", "triggers"), ("update", "learner")]
             assert sorted(stations(steps[2:-1])) == [("round", f"actor {r}") for r in range(ACTORS)]
             assert steps[-1].facts["version"] == version + 1
-        assert stations(path_of_version(index, 100).steps)[-1] == ("update", "learner")
+        assert stations(path_of_version(index, SHAPE, 100).steps)[-1] == ("update", "learner")
         with pytest.raises(Refused, match="version 101"):
-            path_of_version(index, 101)
+            path_of_version(index, SHAPE, 101)
 
 
 @pytest.mark.parametrize("places", [128, 8])
 def test_lags_are_counted_or_sampled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: int
 ) -> None:
-    played(tmp_path / NAME, 300)
+    played(tmp_path / NAME, 300, lag=lambda version: version % 3)
     monkeypatch.setattr(lags, "_PLACES", places)
     monkeypatch.setattr(lags, "_PIECE", 16 << 10 if places > 100 else 6_000)
     with JournalIndex(tmp_path / NAME) as index:

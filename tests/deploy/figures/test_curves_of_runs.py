@@ -82,6 +82,19 @@ def test_runs_of_other_workloads_are_other_curves(tmp_path: Path) -> None:
     assert [group.label for group in by_seed(runs)] == ["ppo on CartPole-v1", "dqn on CartPole-v1"]
 
 
+def test_a_workload_of_one_name_in_another_folder_is_another(tmp_path: Path) -> None:
+    runs = [
+        made(tmp_path, f"{folder}-{seed}", seed, workload="mine.py:plain", folder=f"/lab/{folder}")
+        for folder in ("old", "new")
+        for seed in (1, 2)
+    ]
+    assert [(group.label, len(group.runs)) for group in by_seed(runs)] == [
+        ("ppo on CartPole-v1 workload=old/mine.py:plain", 2),
+        ("ppo on CartPole-v1 workload=new/mine.py:plain", 2),
+    ]
+    assert by_seed(runs[:2])[0].label == "ppo on CartPole-v1"
+
+
 def test_a_seed_that_occurs_twice_is_not_told_as_two(tmp_path: Path) -> None:
     runs = [made(tmp_path, name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
     (group,) = by_seed(runs)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Refused
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import published
@@ -19,7 +21,13 @@ from deploy.launchers import bringing_up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
 from deploy.launchers.engines import kubernetes
 from deploy.launchers.launcher import Here, Unit, names
-from deploy.launchers.unit import await_head, head_command, worker_words, write_config
+from deploy.launchers.unit import (
+    await_head,
+    forget_rows,
+    head_command,
+    worker_words,
+    write_config,
+)
 from head.daemon.options import config_for_engine, head_options
 
 
@@ -104,6 +112,33 @@ def test_workers_of_a_cluster_have_its_labels(tmp_path: Path) -> None:
     assert faults(cluster(tmp_path, labels=("no word",))) == [
         "--label 'no word': write a word, or NAME=WORD"
     ]
+
+
+def test_workers_look_where_their_machines_are_said_to_be_taken_back(tmp_path: Path) -> None:
+    words = worker_words(cluster(tmp_path, notice_at="http://10.0.0.1/notice"), 0, Here())
+    assert words[words.index("--notice") + 1] == "http://10.0.0.1/notice"
+    assert "--notice" not in worker_words(cluster(tmp_path), 0, Here())
+    (fault,) = faults(cluster(tmp_path, notice_at="ftp://10.0.0.1/notice"))
+    assert fault.startswith("a notice at ftp://10.0.0.1/notice: write a file, or http://")
+
+
+def test_rows_of_killed_runs_stay_in_memory_until_their_cluster_ends(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    run, other = lab.runs / "dqn-1", tmp_path / "dqn-2"
+    for each in (run, other):
+        each.mkdir()
+        killed = ShmFolder.create(each.name)
+        killed.keep_for(each)
+        killed.leave()
+    forget_rows(lab)
+    (kept,) = ShmFolder.left_by(run)
+    kept.leave()
+    lab.end_file.touch()
+    forget_rows(lab)
+    assert ShmFolder.left_by(run) == []
+    (others,) = ShmFolder.left_by(other)
+    others.remove()
 
 
 def test_runs_share_the_slots_of_a_clusters_workers_if_they_may(
@@ -204,6 +239,35 @@ def test_the_head_of_a_network_of_its_own_is_reached_by_a_forwarded_port(
         assert "export ARTOS_HEAD=tcp://127.0.0.1:7700" in told.out
         assert f"run: {forward} &" in (told.err if flags else told.out)
         assert "lab-head:" not in told.out
+
+
+@pytest.mark.parametrize(
+    ("units", "missing"),
+    [
+        (
+            [Unit(HEAD, "head", ready=False), Unit(0, "w0"), Unit(1, "w1", "waits", why="no CPU")],
+            [r"the head \(.*, it runs but does not answer\)", r"1 of 2 workers \(.*, no CPU\)"],
+        ),
+        (
+            [Unit(HEAD, "head"), Unit(0, "w0"), Unit(1, "w1", ready=False)],
+            [r"1 of 2 workers \(.*, worker 1 runs but has not joined the head\)"],
+        ),
+        (
+            [Unit(HEAD, "head"), *(Unit(index, f"w{index}", ready=False) for index in range(10))],
+            [r"2 of 2 .*, workers 0, 1, 2, 3, 4, 5, 6, 7 and 2 more run but have not joined .*"],
+        ),
+    ],
+)
+def test_what_runs_but_is_not_with_the_head_is_missing(
+    tmp_path: Path, units: list[Unit], missing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes.Engine, "refusal", lambda *_: "")
+    lab = cluster(tmp_path / "lab", engine="kubernetes", least=2, most=2)
+    started = bringing_up._look_at_units(lab, kubernetes.Engine(lab), units, 0.0)
+    assert len(started.missing) == len(missing)
+    for said, pattern in zip(started.missing, missing, strict=True):
+        assert re.fullmatch(pattern, said)
+    assert "lab-1" not in {node.name for node in started.nodes}
 
 
 def test_dry_run_starts_nothing(

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from artos.clock import ManualClock
-from artos.protocol.views import ClusterView, RunView
+from artos.protocol.views import ClusterView, NodeView, RunView
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.keeper import Keeper
 from deploy.launchers.launcher import EngineFailed, Here, Unit
@@ -22,6 +22,7 @@ class Memory:
 
     def __init__(self, cluster: Cluster) -> None:
         self.room, self.asked = 2, list[object]()
+        self.taken: dict[int, float] = {}
         self._units = {HEAD: Unit(HEAD, "head")}
 
     @staticmethod
@@ -46,7 +47,7 @@ class Memory:
         self.asked.append(("stop", unit.index, now))
 
     def notices(self) -> Mapping[int, float]:
-        return {}
+        return self.taken
 
     def clear(self) -> None:
         """Nothing is left."""
@@ -68,8 +69,22 @@ def engine() -> Memory:
 CLUSTER = Cluster(name="lab", engine="memory", folder="/none", least=1, most=4)
 
 
-def wanting(slots: int) -> ClusterView:
-    return ClusterView(runs=(RunView(name="r", state="running", wants=slots),))
+class Head:
+    """A head as it is now, and what it is told."""
+
+    def __init__(self, *nodes: NodeView, wants: int = 0) -> None:
+        runs = (RunView(name="r", state="running", wants=wants),)
+        self._view, self.told = ClusterView(nodes=nodes, runs=runs), list[tuple[str, float]]()
+
+    def cluster(self) -> ClusterView:
+        return self._view
+
+    def reclaim(self, node: str, seconds: float) -> None:
+        self.told.append((node, seconds))
+
+
+def wanting(slots: int) -> Head:
+    return Head(wants=slots)
 
 
 def test_it_asks_for_what_is_missing_and_not_again(engine: Memory, clock: ManualClock) -> None:
@@ -93,3 +108,32 @@ def test_an_engine_that_refuses_is_asked_again_later(engine: Memory, clock: Manu
     keeper.turn(wanting(1))
     assert engine.asked == [("start", 0), ("start", 0)]
     assert {unit.index for unit in engine.units()} == {HEAD, 0}
+
+
+def node(name: str, *, alive: bool) -> NodeView:
+    return NodeView(name=name, alive=alive, slots=1, leaves="told to" if alive else "")
+
+
+def test_a_worker_hears_how_long_it_still_has(engine: Memory, clock: ManualClock) -> None:
+    """Also one that leaves already: its engine may give it less time than it takes."""
+    keeper = Keeper(CLUSTER, engine, clock=clock)
+    keeper.turn(wanting(2))
+    engine.room, engine.taken = 4, {0: 20.0, 1: 20.0}
+    leaving = Head(node("lab-0", alive=True), node("lab-1", alive=False))
+    for _ in range(2):
+        keeper.turn(leaving)
+    assert leaving.told == [("lab-0", 18.0)] * 2, "the other one has not joined, or is gone"
+    assert ("stop", 1, False) in engine.asked
+
+
+def test_a_notice_is_heard_also_while_the_engine_rests(engine: Memory, clock: ManualClock) -> None:
+    keeper = Keeper(CLUSTER, engine, clock=clock)
+    engine.room, engine.taken = 0, {0: 20.0}
+    head = Head(node("lab-0", alive=True), wants=2)
+    with pytest.raises(EngineFailed, match="the quota is used up"):
+        keeper.turn(head)
+    engine.taken = {0: 10.0}
+    clock.advance(3.0)
+    keeper.turn(head)
+    assert head.told == [("lab-0", 18.0), ("lab-0", 9.0)]
+    assert len(engine.asked) == 1, "for all else it rests"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import kubernetes_validate
@@ -15,11 +17,15 @@ import pytest
 import yaml
 from helpers import ROOT
 
+from artos.system.shm import MOST
 from artos.transport.keys import make_keys
 from artos.transport.roles import Holder, KeyRole
 from deploy.cli.__main__ import main
 from deploy.launchers.cluster import Cluster
+from deploy.launchers.engines import kubernetes
 from deploy.launchers.engines.kubernetes import _DEFAULTS, Engine
+from deploy.launchers.launcher import Here
+from deploy.launchers.unit import given_to, worker_words
 
 VERSIONS = ("1.28", "1.32")
 
@@ -113,6 +119,57 @@ def test_pods_end_in_time_on_nodes_of_their_own_with_memory_that_is_bounded() ->
 
 
 @pytest.mark.parametrize(
+    ("limit", "most"), [("5Gi", 4 << 30), ("1.25Gi", 1 << 30), ("500M", 400_000_000), ("1000", 800)]
+)
+def test_a_pod_is_evicted_only_beyond_a_quarter_more_than_runs_may_take(
+    limit: str, most: int
+) -> None:
+    found = objects(cluster(worker_options=(f"shm={limit}",), head_options=(f"shm={limit}",)))
+    for unit in ("head", "worker"):
+        pod = found["StatefulSet", f"lab-{unit}"]["spec"]["template"]["spec"]
+        (shm,) = (each for each in pod["volumes"] if each["name"] == "shm")
+        assert shm["emptyDir"]["sizeLimit"] == limit
+        env = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        assert env["ARTOS_SHM_BYTES"] == str(most)
+
+
+@pytest.mark.parametrize(
+    ("mount", "limit", "most"),
+    [
+        (5 << 30, 8 << 30, 4 << 30),  # as an overlay has set it, with more than the manifest's
+        (500 << 20, 8 << 30, 400 << 20),
+        (8 << 30, 8 << 30, int((8 << 30) / 1.25)),  # a kubelet gives no more than the memory
+        (64 << 30, 8 << 30, 123),  # nobody has given it the size of the volume
+        (5 << 30, None, 123),
+    ],
+)
+def test_runs_of_a_pod_go_by_the_size_that_its_volume_really_has(
+    mount: int, limit: int | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MOST, "123")
+    monkeypatch.setattr(kubernetes, "memory_limit", lambda: limit)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=mount))
+    given_to(Engine(cluster()))
+    assert os.environ[MOST] == str(most)
+
+
+def test_a_pod_is_ready_once_its_worker_has_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    (head,) = objects(cluster())["StatefulSet", "lab-head"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert "POD" not in {each["name"] for each in head["env"]}
+    assert Engine(cluster()).here().joined == ""
+    monkeypatch.setenv("POD", "lab-worker-0")
+    joined = Engine(cluster()).here().joined
+    pod = objects(cluster())["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
+    (worker,) = pod["containers"]
+    assert worker["readinessProbe"]["exec"]["command"] == ["test", "-e", joined]
+    assert f"rm -f {joined}; exec" in worker["command"][-1], "what an earlier container left"
+    words = worker_words(cluster(), 0, Here(joined=joined))
+    assert words[words.index("--joined") + 1] == joined
+
+
+@pytest.mark.parametrize(
     ("head", "worker", "images"),
     [
         ((), (), ("artos", "artos")),
@@ -171,6 +228,7 @@ def test_keys_come_from_the_clusters_folder_and_a_users_secret_stays_there(tmp_p
         ({"worker_options": ("cpus=4",)}, "--worker-options 'cpus=4'"),
         ({"head_options": ('image=x", evil: "y',)}, "--head-options"),
         ({"worker_options": ("storage=1Gi",)}, "only the head has a volume"),
+        ({"head_options": ("shm=8GiB",)}, "write an amount such as 8Gi"),
     ],
 )
 def test_what_would_break_a_manifest_is_refused(given: dict[str, Any], said: str) -> None:
@@ -183,7 +241,8 @@ def test_manifests_are_written_into_files(
     words = ("up", "--on", "kubernetes", "--nodes", "2", "--name", "lab", "--dry-run")
     assert main((*words, str(tmp_path / "lab"))) == 0
     assert {path.name for path in (tmp_path / "lab").iterdir()} == {
-        "keys.yaml", "access.yaml", "head.yaml", "workers.yaml", "kustomization.yaml", "images",
+        "record.yaml", "keys.yaml", "access.yaml", "head.yaml", "workers.yaml",
+        "kustomization.yaml", "images", "priorities",
     }  # fmt: skip
     files = [str(path) for path in (tmp_path / "lab").rglob("*") if path.is_file()]
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(files)
@@ -194,17 +253,42 @@ def test_manifests_are_written_into_files(
     assert len(printed) == len(objects(cluster()))
 
 
+def priority_classes() -> dict[tuple[str, str], dict[str, Any]]:
+    return named(yaml.safe_load_all(Engine(cluster()).beside()["priorities/classes.yaml"]))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_head_goes_before_workers_which_go_for_any_pod(version: str) -> None:
+    classes = priority_classes()
+    for each in classes.values():
+        kubernetes_validate.validate(each, version, strict=True)
+    head = classes["PriorityClass", "artos-head"]
+    worker = classes["PriorityClass", "artos-worker"]
+    assert worker["value"] < 0 <= head["value"], "0 is what pods without a class have"
+    assert worker["value"] >= -10, "the Cluster Autoscaler adds nodes for them"
+    assert "globalDefault" not in {*head, *worker}
+    assert worker["preemptionPolicy"] == "Never"
+
+
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl has Kustomize; none is here")
-@pytest.mark.parametrize("images", [False, True])
-def test_kustomize_makes_the_same_objects_and_a_component_lets_workers_use_criu(
-    tmp_path: Path, *, images: bool
+@pytest.mark.parametrize(
+    ("images", "priorities"), [(False, False), (True, False), (False, True), (True, True)]
+)
+def test_kustomize_makes_the_same_objects_and_components_change_them(
+    tmp_path: Path, *, images: bool, priorities: bool
 ) -> None:
     words = ("up", "--on", "kubernetes", "--nodes", "2", "--name", "lab", "--dry-run")
     assert main((*words, str(tmp_path))) == 0
     wanted = objects(cluster())
+    base, components = tmp_path / "kustomization.yaml", []
+    if priorities:
+        components.append("priorities")
+        for unit in ("head", "worker"):
+            pod = wanted["StatefulSet", f"lab-{unit}"]["spec"]["template"]["spec"]
+            pod["priorityClassName"] = f"artos-{unit}"
+        wanted |= priority_classes()
     if images:
-        base = tmp_path / "kustomization.yaml"
-        base.write_text(f"{base.read_text()}components: [images]\n")
+        components.append("images")
         pod = wanted["StatefulSet", "lab-worker"]["spec"]["template"]["spec"]
         pod["securityContext"] |= {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}
         del pod["securityContext"]["fsGroup"]
@@ -212,6 +296,7 @@ def test_kustomize_makes_the_same_objects_and_a_component_lets_workers_use_criu(
         keys["defaultMode"] = 0o400  # for root alone
         pod["containers"][0]["securityContext"] = {"privileged": True}
         pod["volumes"].sort(key=lambda volume: volume["name"] != "keys")  # patched ones come first
+    base.write_text(f"{base.read_text()}components: {json.dumps(components)}\n")
     made = subprocess.run(
         ["kubectl", "kustomize", str(tmp_path)], capture_output=True, text=True, check=False
     )

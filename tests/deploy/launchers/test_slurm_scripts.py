@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from artos.clock import ManualClock
 from deploy.launchers.bringing_up import up
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.engines.slurm import Engine
@@ -162,6 +163,67 @@ def test_up_tells_what_the_engine_would_cut_short(
     with pytest.raises(EngineFailed, match="no such partition"):
         up(cluster(folder=str(tmp_path / "lab")), 0.0, said.append)
     assert said == ["it is cut short"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("None", ""),
+        ("Resources", "Resources"),
+        ("QOSMaxCpuPerUserLimit", "QOSMaxCpuPerUserLimit: a quota of Slurm's is used up"),
+        ("AssocGrpCpuLimit", "AssocGrpCpuLimit: a quota of Slurm's is used up"),
+        ("QOSUsageThreshold", "QOSUsageThreshold: a quota"),
+        ("QOSNotAllowed", "QOSNotAllowed"),
+        ("PartitionTimeLimit", "PartitionTimeLimit: its partition gives no job that much"),
+        ("JobHeldUser", "JobHeldUser: it starts after `scontrol release 17_1`"),
+        ("launch failed requeued held", "launch failed requeued held: it starts after `scontrol"),
+    ],
+)
+def test_what_a_quota_or_a_limit_means_is_told(
+    reason: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = f"17_1|1|artos:lab:worker|PENDING||{reason}|2026-01-02T03:04:05|N/A|/shared/my lab"
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f"#!/bin/sh\necho '{fields}'\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (unit,) = Engine(cluster()).units()
+    assert (unit.index, unit.state) == (1, "waits")
+    assert unit.why.startswith(told)
+    assert (unit.why == reason) == (told == reason)
+
+
+def test_what_slurm_would_not_take_is_told_and_not_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(
+        '#!/bin/sh\n[ "$*" = --test-only ] || exit 0\n'
+        "grep -q -- '--array=1,3$' || exit 0\nprintf 'error: A\\nno job: B\\n' >&2\nexit 1\n"
+    )
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert Engine(cluster()).refusal([1, 3]) == "error: A; no job: B"
+    assert Engine(cluster()).refusal([1]) == ""
+
+
+def test_slurm_is_asked_seldom_whether_it_would_take_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sbatch = tmp_path / "sbatch"
+    sbatch.write_text(f"#!/bin/sh\necho >>{tmp_path}/asked\necho 'no such account' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    clock = ManualClock()
+    engine = Engine(cluster(), clock)
+    for asked in (1, 1, 2):
+        assert engine.refusal([0, 1]) == "no such account"
+        assert len((tmp_path / "asked").read_text().splitlines()) == asked
+        clock.advance(6.0)
+    sbatch.write_text("#!/bin/sh\n")
+    assert engine.refusal([0, 1]) == "no such account"
+    clock.advance(6.0)
+    assert engine.refusal([0, 1]) == "", "it would take them now"
 
 
 def test_without_scontrol_there_is_no_caution(monkeypatch: pytest.MonkeyPatch) -> None:

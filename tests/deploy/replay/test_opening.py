@@ -6,10 +6,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from stage import plan_of
 
 from artos.errors import Refused
 from artos.runs.run_config import CONFIG
-from deploy.replay.opening import replayed
+from deploy.replay.learners import Kept
+from deploy.replay.opening import Part, replayed
+from deploy.replay.script import Script
 
 CARTPOLE = {"env": "CartPole-v1", "actors": 1}
 
@@ -29,6 +32,37 @@ def test_a_run_of_which_something_is_not_recorded(
     (tmp_path / "journal.jsonl").write_bytes(b"")
     with pytest.raises(Refused, match=why):
         replayed(tmp_path)
+
+
+RESUMED = {"rows": [], "past": []}
+
+
+@pytest.mark.parametrize(
+    ("settings", "resumed", "why"),
+    [
+        ({}, RESUMED, "an earlier ARTOS resumed it, .* which of its members went on"),
+        ({"learners": 2}, RESUMED | {"states": "ab"}, "replicas of its learner went on with what"),
+    ],
+)
+def test_a_run_that_went_on_with_what_its_members_held(
+    tmp_path: Path, settings: dict[str, object], resumed: dict[str, object], why: str
+) -> None:
+    settings = CARTPOLE | {"checkpoint": "all", **settings}
+    config = {"workload": "ppo", "settings": settings, "folder": str(tmp_path)}
+    config["resumed"] = [resumed]
+    (tmp_path / CONFIG).write_bytes(msgspec.json.encode(config))
+    began = b'{"t":0.0,"began":1.5}\n'
+    (tmp_path / "journal.jsonl").write_bytes(2 * began)
+    with pytest.raises(Refused, match=why):
+        replayed(tmp_path)
+
+
+def test_past_versions_that_were_not_made_again_are_named() -> None:
+    """A run that was resumed had them; each learner has its own."""
+    past = {"learner": (2,), "rival": (3, 6)}
+    part = Part(plan_of("CartPole-v1"), Script(), {}, past=past)
+    found = {"learner": Kept(4, {}, {}, {2: {}}), "rival": Kept(9, {}, {}, {6: {}})}
+    assert part.lacks(found) == [("rival", 3)]
 
 
 HERE = {"weights": "block", "weights_folder": "", "server": ""}

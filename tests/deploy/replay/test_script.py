@@ -25,7 +25,8 @@ def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
         {"t": 0.1, "ready": "actor 1", "start": "fork", "incarnation": 1},
         {"t": 0.1, "ready": "learner", "start": "fork"},
         {"t": 0.2, "firing": 1, "trigger": "actors.sample", "version": 0},
-        {"t": 0.3, "done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0], "rows": 5},
+        {"t": 0.3, "done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0], "rows": 5,
+         "large": "AQIDBA=="},
         {"firing": 2, "trigger": "learner.update", "claims": [[1, 0, 8], [0, 0, 8, 2]]},
         {"died": "actor 1", "step": 8, "why": "killed"},
         {"again": 1, "by": "actor 1", "version": 0, "asked": [16, 1, 4, 0.25], "rows": 6},
@@ -35,7 +36,7 @@ def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
     )  # fmt: skip
     assert [*found.actors[1]] == [
         Started(1),
-        Round(1, 8, True, 0, 0, None, 0, 5),
+        Round(1, 8, True, 0, 0, None, 0, 5, large=b"\1\2\3\4"),
         Round(1, 16, True, 0, 4, 0.25, 0, 6),
         Started(3),
         Round(3, 0, True, 1, 8, None, 0, None),
@@ -108,6 +109,7 @@ def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
         {"done": 1, "by": "actor 0", "asked": [1]},
         {"done": 1, "by": "actor 0", "asked": ["x", 1, 1]},
         {"firing": 1, "trigger": "learner.update", "claims": [[0, -1, 3]]},
+        {"done": 1, "by": "actor 0", "asked": [8, 1, 0], "large": "no base64!"},
         {"firing": "one"},
         {"set": {"lr": "high"}, "configuration": 1},
     ],
@@ -122,7 +124,7 @@ def test_a_continuation_is_a_part_of_its_own(tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = [
         {"t": 0.0, "began": 1.5},
         {"t": 0.1, "firing": 1, "trigger": "actors.sample", "version": 0},
-        {"set": {"learner.lr": 0.5, "env.level": 2.0}, "configuration": 1},
+        {"set": {"learner.lr": 0.5, "env.level": 2.0}, "configuration": 4},
         {"t": 0.0, "began": 9.5},
         {"t": 0.1, "firing": 1, "trigger": "learner.update", "claims": [[0, 0, 8]]},
     ]
@@ -130,6 +132,27 @@ def test_a_continuation_is_a_part_of_its_own(tmp_path: Path) -> None:
     first, second = Script.parts(path, [["learner.lr"]])
     assert first.firings == {1: Fired("actors.sample", ())}
     assert second.firings == {1: Fired("learner.update", (Claim(0, 0, 8),))}
-    assert first.configurations[1].settings == {"learner.lr": 0.5, "env.level": 2.0}
+    assert first.configurations[4].settings == {"learner.lr": 0.5, "env.level": 2.0}
     ((number, begins),) = second.configurations.items()
-    assert (number, begins.settings) == (2, {"env.level": 2.0})
+    assert (number, begins.settings) == (5, {"env.level": 2.0})
+
+
+def test_with_the_books_of_another_part_what_was_fired_there_is_still_done(tmp_path: Path) -> None:
+    """The part between, which was lost, had gone on with the same ones."""
+    path = tmp_path / "journal.jsonl"
+    lines: list[dict[str, Any]] = [
+        {"t": 0.0, "began": 1.5},
+        {"set": {"env.level": 2.0}, "configuration": 1},
+        {"t": 0.1, "firing": 1, "trigger": "learner.update", "claims": [[0, 0, 8]]},
+        {"t": 0.0, "began": 5.5},
+        {"t": 0.1, "firing": 2, "trigger": "actors.sync"},
+        {"t": 0.0, "began": 9.5},
+        {"t": 0.1, "firing": 2, "trigger": "actors.sample"},
+    ]
+    path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    first, between, last = Script.parts(path, after=[0, 0])
+    claimed = Fired("learner.update", (Claim(0, 0, 8),))
+    assert first.firings == {1: claimed}
+    assert between.firings == {1: claimed, 2: Fired("actors.sync", ())}
+    assert last.firings == {1: claimed, 2: Fired("actors.sample", ())}
+    assert last.configurations[1].settings == {"env.level": 2.0}

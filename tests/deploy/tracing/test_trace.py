@@ -213,6 +213,10 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
         '{"firing": 1, "trigger": "x"}', '{"firing": 1, "version": 1}', '{"done": 1}',
         '{"ready": "actor 0"}', '{"done": 1, "by": "learner", "lags": []}',
         '{"firing": 1, "trigger": "x", "version": 1, "claims": [[0]]}',
+        f'{{"firing": 1, "trigger": "x", "version": {10**30}}}',
+        f'{{"done": 1, "by": "learner", "new": [{10**30}]}}',
+        f'{{"set": {{"learner.lr": {10**30}}}}}',
+        '{"firing": 1, "trigger": "x", "version": 1, "dropped": 1}', f'{{"t": {10**400}}}',
     ):  # fmt: skip
         journal.write_text(f"{json.dumps(IN_TURN[0])}\n{damage}\n{json.dumps(IN_TURN[1])}\n")
         with pytest.raises(Refused, match="damaged"):

@@ -114,6 +114,16 @@ def test_a_step_of_the_optimiser_on_few_rows_is_a_small_batch() -> None:
     assert small.advice == ("--set batch=64 --set ratio=16",)
 
 
+@pytest.mark.parametrize("ratio", [0, "16", None])
+def test_a_ratio_that_is_none_is_no_reason_to_fail(ratio: Any) -> None:
+    """A foreign config.json may have any value there."""
+    table = {"learner.update": {**REPLAY, "fields": {"ratio": ratio}}}
+    slow, small = run_of(learn=1.0), run_of(learn=0.001, sample=0.0005, over=0.0)
+    for run in (slow, small):
+        found = findings(Evidence(run, {"batch": 8}, table, 2, steps=8, cpus=2))
+        assert "replay ratio" not in [each.bottleneck for each in found]
+
+
 def test_what_a_round_takes_whatever_its_steps_is_spread_over_more_of_them() -> None:
     run = run_of(sample=0.01, learn=0.01, over=0.002)
     settings, table = {"minibatches": 1}, {"learner.update": IN_TURN}

@@ -8,6 +8,7 @@ from worlds import World
 
 from artos.protocol.control import FinishRun, Leave, RunNews
 from artos.protocol.run_state import QUEUED, RUNNING, STARTING, STOPPING
+from artos.runs.exit_status import ExitStatus
 from artos.transport.keys import new_run_keys
 from head.daemon.carriers import Place, chosen
 from head.daemon.effects import Finish
@@ -239,6 +240,42 @@ def test_where_its_process_dies_again_and_again_it_is_not_tried_for_ever() -> No
         assert run.carrier == carrier
         world.ended("r1", None, "it could not be started")
     assert (run.deaths, run.over) == (3, False)
+
+
+def no_room(world: World) -> None:
+    world.news("r1", "no_room", why="it needs 300 MB, 100 MB are free")
+    world.ended("r1", ExitStatus.NO_ROOM)
+
+
+def test_where_its_memory_has_no_room_the_next_one_is_asked_at_once() -> None:
+    world = World(scheduler=Scheduler(devices="cpu:h"))
+    for name, devices in (("w1", "cpu:a=3"), ("w2", "cpu:a=2"), ("w3", "")):
+        joined(world, name, devices)
+    run = submitted(world)
+    for _ in range(2):
+        for carrier in ("", "w1", "w2"):
+            assert (run.carrier, run.active) == (carrier, True)
+            no_room(world)
+        assert run.state == QUEUED, "all that have the device were asked"
+        assert "room in node w2's memory" in world.scheduler.waits.of(run)
+        world.clock.advance(61)
+        world.turn()
+    no_room(world)
+    assert world.up("r1")
+    world.ended("r1", -9)
+    assert (run.carrier, run.restarts) == ("", 1), "what was so before it was up counts no more"
+
+
+def test_one_machine_with_the_device_is_asked_again_and_again() -> None:
+    world = World()
+    joined(world, "w1")
+    run = submitted(world)
+    for _ in range(3):
+        assert (run.carrier, run.active) == ("w1", True)
+        no_room(world)
+        assert run.state == QUEUED
+        world.clock.advance(61)
+        world.turn()
 
 
 def test_a_drained_node_goes_once_its_run_has_saved() -> None:

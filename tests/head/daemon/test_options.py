@@ -88,6 +88,12 @@ def test_seconds_are_those_of_a_clock(number: str, tmp_path: Path) -> None:
         worker.checked_slots()
 
 
+def test_a_worker_whose_file_could_not_be_written_is_refused(tmp_path: Path) -> None:
+    worker = WorkerOptions("tcp://h:1", tmp_path, "w1", joined=tmp_path / "no" / "joined")
+    with pytest.raises(Refused, match=r"--joined .*: its folder cannot be written"):
+        worker.checked_slots()
+
+
 @pytest.mark.parametrize("text", ["listen = ", None])
 def test_no_file_and_no_toml_are_refused(text: str | None, tmp_path: Path) -> None:
     config = tmp_path / "head.toml"

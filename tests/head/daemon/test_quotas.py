@@ -45,6 +45,11 @@ def wants(world: World, name: str) -> int:
     return status_api.line(world.scheduler.runs[name], world.scheduler).wants
 
 
+def all_want(world: World) -> dict[str, int]:
+    views = status_api.lines(world.scheduler.runs.values(), world.scheduler)
+    return {view.name: view.wants for view in views}
+
+
 def slots_of(world: World, run: str) -> dict[str, int]:
     return {node: there[run].slots for node, there in world.executors.items() if run in there}
 
@@ -72,6 +77,30 @@ def test_a_run_beyond_its_users_quota_waits_with_the_reason_and_nobody_behind_it
     assert slots_of(world, "b1") == {"w1": 8}, "whoever has no quota"
     world.ended("a1", 0)
     assert world.scheduler.runs["a2"].state == "starting", "as soon as it fits"
+
+
+def test_no_nodes_are_asked_for_beyond_a_quota() -> None:
+    """They would be paid for and stay idle."""
+    world = world_of(users={"ann": Quota(slots=4)}, workloads={"ppo": Quota(slots=3)})
+    world.join("w1", slots=2)
+    world.actors = 8
+    begun(world, "a1", "ann")
+    assert (wants(world, "a1"), all_want(world)) == (4, {"a1": 4})
+    begun(world, "a2", "ann", "ppo")
+    assert all_want(world) == {"a1": 2, "a2": 2}, "what they have, as nothing is left"
+    submit(world, "b1", "ben", actors=5)
+    submit(world, "b2", "ben", "ppo", actors=5)
+    assert all_want(world) == {"a1": 2, "a2": 2, "b1": 5, "b2": 1}
+    world.ended("a2", 0)
+    assert all_want(world) == {"a1": 4, "a2": 0, "b1": 5, "b2": 3}
+
+
+def test_a_run_without_its_labels_takes_the_rest_of_a_quota_from_no_other() -> None:
+    world = world_of(users={"ann": Quota(slots=4)})
+    for name, where in (("a1", ("gpu",)), ("a2", ())):
+        settings = {"settings": {"actors": 8}}
+        world.scheduler.submit(Run(name, settings, "", user="ann", where=where))
+    assert all_want(world) == {"a1": 0, "a2": 4}
 
 
 def test_of_two_runs_that_both_fit_one_begins() -> None:
@@ -183,6 +212,10 @@ def test_each_learner_on_a_device_counts() -> None:
     run = world.scheduler.runs["a3"]
     assert world.scheduler.run_up(RunUp("a3", run.epoch, 1, replicas, "code", "tcp://h:1", "", 1))
     assert run.devices == 2
+    beside = [{"device": "pool", "replicas": 3}, {"device": "cpu", "replicas": 2}]
+    some = msgspec.json.encode({"device": "pool", "beside": beside})
+    assert world.scheduler.run_up(RunUp("a3", run.epoch, 1, some, "code", "tcp://h:1", "", 1))
+    assert run.devices == 4
 
 
 def up_with(world: World, name: str, device: str, *others: str) -> None:

@@ -76,6 +76,17 @@ def test_a_process_that_finished_says_so(host: RunHost, run: Run) -> None:
     assert status_api.summary(run) == {"outcome": "interrupted", "epoch": 2}
 
 
+def test_a_head_that_gives_way_kills_what_is_here_alone(host: RunHost, run: Run) -> None:
+    told: list[object] = []
+    host._tell = lambda node, message: told.append(message)
+    host.carried["far"] = Run("far", {}, "", carrier="w1")
+    host.begin(run)
+    host.kill_here()
+    assert select.select([host], [], [], 60.0)[0]
+    assert host.ended(run).status == -signal.SIGKILL
+    assert told == [], "a run on a worker node is the next head's"
+
+
 def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,15 @@ def test_now_and_then_it_is_tried_again_as_others_than_runs_may_leave(world: Wor
         world.turn()
 
 
+def test_those_that_wait_do_not_wake_each_other(world: World) -> None:
+    """A process that found no room has left none."""
+    world.join("w1")
+    for name in ("r1", "r2"):
+        world.submit(name)
+        ends_without_room(world, name)
+    assert began(world, "r1") == began(world, "r2") == 1
+
+
 def test_a_user_may_stop_it_whether_or_not_it_waits(world: World) -> None:
     world.join("w1")
     waiting, trying = world.submit("r1"), world.submit("r2")

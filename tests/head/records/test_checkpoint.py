@@ -48,6 +48,16 @@ def test_what_was_saved_comes_back_with_its_facts(tmp_path: Path) -> None:
         assert arrays[name].flags.writeable
 
 
+def test_past_versions_are_those_of_one_learner() -> None:
+    names = ("past.2.params", "past.2.reads.heat", "rival/past.6.params", "rival/params", "params")
+    found = dict.fromkeys(names, np.zeros(1))
+    assert {v: [*of] for v, of in checkpoint.past_in(found).items()} == {
+        2: ["params", "reads.heat"]
+    }
+    assert {v: [*of] for v, of in checkpoint.past_in(found, "rival/").items()} == {6: ["params"]}
+    assert checkpoint.past_in(found, "other/") == {}
+
+
 DTYPES = st.sampled_from(["float32", "float64", "float16", "int64", "uint8", "bool", ">f4"])
 
 

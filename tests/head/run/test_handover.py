@@ -19,7 +19,7 @@ from artos.runtime.held import Held
 from artos.specs.actor_count import Schedule
 from artos.specs.members import Member
 from artos.system.snapshot import Snapshot
-from head.run.handover import Handover, States
+from head.run.handover import Handover, States, members_in
 
 EVERYBODY = (LEARNER, *acting(0, 1))
 
@@ -55,7 +55,7 @@ def move_rows(one: Troupe, other: Troupe, folder: Path) -> None:
     rows = write_rows(folder / "rows", one._node.blocks)
     read_rows(folder / "rows", rows, other._node.blocks)
     slot = one._node.weights.newest
-    other._node.restore(slot.arrays, slot.version)
+    other._node.restore(other._node.plan.learner, slot.arrays, slot.version)
 
 
 def test_every_row_is_learned_from_once_whoever_was_late(stage: ExitStack, tmp_path: Path) -> None:
@@ -188,3 +188,14 @@ def test_states_of_other_runs_are_refused_by_name(
         states.apart = False
     with pytest.raises(CheckpointFault, match=rf"{why}.*=model"):
         Handover(first._node.site, msgspec.msgpack.encode(states)).lay_out()
+
+
+def test_a_replay_is_told_which_members_go_on(stage: ExitStack, tmp_path: Path) -> None:
+    first = part(stage, tmp_path / "first")
+    first.begin()
+    first.run(updates=1)
+    (late,) = acting(1)
+    assert {*members_in(hand_over(first, silent=late).data)} == {LEARNER, *acting(0)}
+    assert [*members_in(b"")] == []
+    with pytest.raises(CheckpointFault, match="not those of this code"):
+        members_in(msgspec.msgpack.encode({"members": {3: b""}}))

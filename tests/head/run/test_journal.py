@@ -10,6 +10,7 @@ from named import acting
 
 from artos.protocol.invocations import Ready
 from artos.specs.actor_count import Manual
+from deploy.why.history import History
 from head.run.concerns.scaling import Scaling
 from triggers.journal import read
 
@@ -48,13 +49,17 @@ def test_who_is_begun_anew_without_having_died_is_a_restart(tmp_path: Path) -> N
 def test_who_died_is_one_restart_and_ready_once_more(tmp_path: Path) -> None:
     with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
         run.begin()
+        run.clock.advance(1.0)
         run.kill(1)
         run.clock.advance(2.0)
         run.run()
         assert run.coordinator.monitor.restarts == 1
+    (died,) = lines(tmp_path, "died")
+    assert (died["t"], died["died"]) == (1.0, "actor 1")
     assert lines(tmp_path, "ready")[3:] == [
-        {"t": 2.0, "ready": "actor 1", "start": "clone", "seconds": 2.0}
+        {"t": 3.0, "ready": "actor 1", "start": "clone", "seconds": 2.0}
     ]
+    assert History().read(read(tmp_path / "journal.jsonl")).restarts == {"actor 1": [(1.0, 3.0)]}
 
 
 def test_every_round_and_every_update_says_what_it_took(tmp_path: Path) -> None:

@@ -104,11 +104,15 @@ def test_a_run_that_goes_on_announces_the_newest_alone(tmp_path: Path) -> None:
     for value in range(3):
         publish("a", value)
     objects = Objects(regions)
-    assert [*objects.news()] == [Published("a", 2, value=(2.0,))]
+    assert [*objects.news()] == [Published("a", 2, value=(2.0,), again=True)]
     publish("b", [1, 2])
     publish("b", [3, 4])
     assert [*objects.news()] == [Published("b", 0), Published("b", 1, value=(3.0, 4.0))]
     assert [*objects.news()] == []
+    resumed = Objects(regions)
+    resumed.resumed(["a"])
+    again = [(event.key, event.again) for event in resumed.news()]
+    assert again == [("a", False), ("b", True)], "triggers did not know of the newest a"
     values = objects.values()
     assert values["a"] == 2.0
     np.testing.assert_array_equal(values["b"], [3, 4])

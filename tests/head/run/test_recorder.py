@@ -27,6 +27,7 @@ from head.records.run_folder import RunFolder
 from head.records.tensorboard import TensorBoard
 from head.run.concerns.evaluation import Due, Evaluation
 from head.run.recorder import Recorder
+from triggers.table import Table
 
 ACTORS = 2
 
@@ -91,11 +92,12 @@ class Recorded:
 
 
 @contextmanager
-def recorded(folder: Path, records: Path) -> Iterator[Recorded]:
+def recorded(folder: Path, records: Path, more: Table | None = None) -> Iterator[Recorded]:
+    """With ``more`` rows of the table."""
     said: list[str] = []
     with (
         logging_to(said.append),
-        troupe(Manual(ACTORS, ACTORS), full_batch(), 40, folder) as run,
+        troupe(Manual(ACTORS, ACTORS), full_batch() | (more or {}), 40, folder) as run,
         RunFolder.create(records, {}) as kept,
     ):
         plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator

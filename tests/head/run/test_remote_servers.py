@@ -34,7 +34,7 @@ class Nodes:
         self.servers.heard(node, ActorReport(member, term, READY, 0))
 
     def dies(self, node: str, term: int = 1) -> None:
-        self.servers.heard(node, Died(JUDGE, term, "killed", None, False, False, 0))
+        self.servers.heard(node, Died(JUDGE, term, "killed", None, False, False, 0), (3,))
 
     def said(self) -> list[tuple[str, Message]]:
         told, self.told = self.told, []
@@ -73,7 +73,7 @@ def test_it_is_started_again_where_it_died_and_nowhere_else(nodes: Nodes) -> Non
     both(nodes)
     nodes.dies("w2")
     ((member, death),) = nodes.reports()
-    assert (member, death) == (JUDGE, ExitReport("on node w2: killed", None, own=False))
+    assert (member, death) == (JUDGE, ExitReport("on node w2: killed", own=False, asked_by=(3,)))
     nodes.servers.end(JUDGE)  # as the run does with every member that died
     nodes.servers.start(JUDGE)
     assert nodes.said() == [("w2", Start(JUDGE, 2, 0))]
@@ -86,9 +86,10 @@ def test_it_is_started_again_where_it_died_and_nowhere_else(nodes: Nodes) -> Non
 
 def test_what_it_raised_is_told_with_its_node(nodes: Nodes) -> None:
     both(nodes)
-    nodes.servers.heard("w1", ActorReport(JUDGE, 1, Failed(0, 7, "Traceback"), 0))
+    nodes.servers.heard("w1", ActorReport(JUDGE, 1, Failed(0, 7, "Traceback"), 0), (0, 2))
     nodes.dies("w1")
-    assert nodes.reports() == [(JUDGE, ExitReport("on node w1: Traceback", 7))], "once"
+    death = ExitReport("on node w1: Traceback", 7, asked_by=(0, 2))
+    assert nodes.reports() == [(JUDGE, death)], "once"
 
 
 def test_one_that_is_not_ready_in_time_is_ended_there_alone(nodes: Nodes) -> None:

@@ -15,10 +15,19 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.shm_folder import PRIORITIES, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, Refused
 from artos.runs import run_memory
+from artos.runs.cleanup import image_folder
 from artos.runs.left_rows import LeftRows
 from artos.runs.plan import Plan
-from artos.runs.run_memory import CacheMemory, RunMemory, check_space, held_bytes, needed_bytes
+from artos.runs.run_memory import (
+    CacheMemory,
+    RunMemory,
+    cached_bytes,
+    check_space,
+    held_bytes,
+    needed_bytes,
+)
 from artos.specs.actor_count import Manual
+from artos.specs.elastic import Elastic
 
 
 @pytest.fixture
@@ -80,13 +89,31 @@ def test_a_resume_that_is_refused_leaves_the_rows_where_they_were(
         killed.remove()
 
 
+@pytest.mark.parametrize(("mb", "counted"), [(2, 1_000_000), (0, 0)])
+def test_images_in_memory_have_room_of_their_own(
+    mb: int, counted: int, plan: Plan, tmp_path: Path
+) -> None:
+    """What is there of them is a part of that room, and not taken from that of other runs."""
+    elastic = Elastic(images="tmpfs", image_mb=mb)
+    with_images = msgspec.structs.replace(plan, elastic=elastic)
+    assert cached_bytes(with_images)[0] - cached_bytes(plan)[0] == mb * 1_000_000
+    with CacheMemory(plan, "cache.node", tmp_path) as cache:
+        before, memory = held_bytes("node"), Path(cache.site.folder)
+        image = image_folder(memory, "tmpfs", tmp_path, elastic.image_bytes) / "actor-0"
+        image.mkdir()
+        (image / "pages-1.img").write_bytes(bytes(1_000_000))
+        assert held_bytes("node") - before == counted
+        (image / "pages-2.img").write_bytes(bytes(2_000_000))
+        assert held_bytes("node") - before == mb * 1_000_000, "never more than the room"
+
+
 def test_memory_that_is_removed_meanwhile_is_not_counted(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A worker's load is told each second, also in that in which an executor ends."""
     with CacheMemory(plan, "cache.node", tmp_path) as cache:
         cache.open(0, 1, 0)
-        assert held_bytes("node") > 0
+        assert held_bytes("node") > 0 == held_bytes("no") == held_bytes("node-2")
         look = Path.iterdir
 
         def late(folder: Path) -> Iterator[Path]:

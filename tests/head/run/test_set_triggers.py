@@ -18,6 +18,7 @@ from artos.specs.actor_count import Manual
 from artos.specs.configuration import Changeable, Configuration
 from artos.specs.members import Member
 from head.run.concerns.configured import Configured
+from head.run.concerns.returns import Returns
 from triggers import (
     CountTrigger,
     DataKeyTrigger,
@@ -61,7 +62,8 @@ def test_each_firing_sets_the_next_value_and_the_room_for_it_is_there(tmp_path: 
         assert run.coordinator.plan.capacity == 3 * STEPS
         run.begin()
         run.run()
-        assert run.coordinator.configuration == Configuration(2, {"max_lag": 2})
+        by_table = {"max_lag": (1, None)}
+        assert run.coordinator.configuration == Configuration(2, {"max_lag": 2}, by_table)
         assert max(run.lags) == 2
     (one, first), (two, second) = sets(tmp_path)
     assert (one, two) == ({"max_lag": 1}, {"max_lag": 2})
@@ -104,7 +106,26 @@ def test_it_holds_although_it_cannot_be_written_and_is_written_later(
         full = False
         run.coordinator.tick()
         run.coordinator.tick()
-    assert kept == [Configuration(1, {"max_lag": 1})]
+    assert kept == [Configuration(1, {"max_lag": 1}, {"max_lag": (1, None)})]
+
+
+def test_it_is_written_down_before_the_journal_has_it(tmp_path: Path) -> None:
+    """Or a run that is killed in between would give its number to something else, too."""
+    kept: list[Configuration] = []
+
+    def killed(found: Configuration) -> None:
+        kept.append(found)
+        raise KeyboardInterrupt
+
+    with troupe(Manual(2, 2), table(), 0, tmp_path, updates=20, kind=Noisy) as run:
+        assert isinstance(run, Noisy)
+        run.told = (4.0,)
+        run.coordinator.concern(Configured)._keep = killed
+        run.begin()
+        with pytest.raises(KeyboardInterrupt):
+            run.run()
+    assert kept == [Configuration(1, {"max_lag": 1}, {"max_lag": (1, None)})]
+    assert sets(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -218,8 +239,25 @@ def test_a_resumed_run_counts_its_episodes_on(sixth: Trigger, tmp_path: Path) ->
     rows = full_batch(1) | {"set.max_lag": SetTrigger(sixth, 0)}
     with troupe(Manual(1, 1), rows, 0, tmp_path, updates=30, kind=Playing) as run:
         run.coordinator.monitor.episodes = 100
+        run.coordinator.concern(Returns).resumed({})
         run.begin()
         while not run.coordinator.configuration.number:
             run.step()
         written = run.coordinator.rounds.written_by(0)
     assert written == 3 * STEPS, "two episodes a round, and none of those before"
+
+
+@pytest.mark.parametrize(("level", "anew"), [(3.0, False), (2.0, True)])
+def test_a_mean_that_is_not_known_yet_is_none_only_where_the_level_is_another(
+    level: float, anew: bool, tmp_path: Path
+) -> None:
+    """Then it is to be reached once more; else it is where it was before the run resumed."""
+    HEARD.clear()
+    rows = full_batch(1) | {"set.max_lag": SetTrigger(Heard("mean_return_4", above=1e9), 0)}
+    with troupe(Manual(1, 1), rows, 0, tmp_path, updates=30, kind=Playing) as run:
+        run.coordinator.configuration = Configuration(1, {"env.level": 3.0})
+        run.coordinator.concern(Returns).resumed({"_env": {"level": level}, "_told": 9})
+        run.begin()
+        run.run(updates=6)
+    assert math.isnan(HEARD[0]) == anew
+    assert not math.isnan(HEARD[-1])

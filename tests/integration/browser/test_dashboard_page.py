@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 from chromium import Tab, browsing
-from dashboards import DRAWN, FAULT, SECONDS, command, look, serving, started
+from dashboards import DRAWN, FAULT, SECONDS, TEXT, command, look, serving, started
 from helpers import ROOT
 
 from head.records.episodes import Episodes
@@ -147,6 +147,42 @@ def test_a_live_run_is_seen_to_go_on(tab: Tab, address: str) -> None:
     about = "document.getElementById('about').textContent"
     before = tab.wait(f"{about}.includes('steps') && {about}")
     tab.wait(f"{about} !== {json.dumps(before)}", SECONDS)
+
+
+def asked(what: str) -> str:
+    """How often the page has asked for it, as an expression."""
+    names = "performance.getEntriesByType('resource').map((each) => each.name.split('/api/')[1])"
+    return f"{names}.filter((name) => name?.startsWith({json.dumps(what)})).length"
+
+
+def test_curves_of_a_live_run_grow(tab: Tab, address: str) -> None:
+    """The page stays the same one, and who is choosing a column goes on choosing."""
+    look(tab, address, "curves?runs=live")
+    tab.wait(DRAWN, SECONDS)
+    drawn = "document.querySelector('canvas').toDataURL()"
+    tab.value("document.querySelector('select').focus()")
+    before = tab.value(f"window.kept = document.querySelector('select'); {drawn}")
+    tab.wait(f"{drawn} !== {json.dumps(before)}", SECONDS)
+    assert tab.value("window.kept.isConnected")
+    assert tab.errors == []
+
+
+@pytest.mark.parametrize("view", ["bill", "run/live/lags", "run/live/run"])
+def test_numbers_of_a_live_run_go_on(tab: Tab, address: str, view: str) -> None:
+    before = look(tab, address, view)
+    tab.wait(f"{TEXT} !== {json.dumps(before)}", SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("view", "question"),
+    [("curves?runs=over,killed", "curves"), ("run/over/lags", "runs/over/lags")],
+)
+def test_of_a_run_that_is_over_nothing_is_asked_again(
+    tab: Tab, address: str, view: str, question: str
+) -> None:
+    look(tab, address, view)
+    tab.wait(f"{asked('runs')} >= 4 + {asked('runs/')}", SECONDS)
+    assert tab.value(asked(question)) <= 2, "once more as it is known that the run is over"
 
 
 def test_names_and_logs_are_text(tab: Tab, address: str) -> None:

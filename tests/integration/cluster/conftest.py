@@ -13,7 +13,15 @@ from helpers import SUPPORT
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "runs"
 REPLAYING = (RUNS / "replaying.py", RUNS / "checked_replay.py")
-SHARED = ("counting.py", "pennies.py", "asking.py", "drawing.py", "drawn.py")
+SHARED = (
+    "counting.py",
+    "pennies.py",
+    "asking.py",
+    "graded.py",
+    "drawing.py",
+    "drawn.py",
+    "late.py",
+)
 USERS = (
     "staged.py", "witness.py", "publishing.py", "episodes.py", "journey.py", "alternating.py",
     "whole.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -71,6 +72,25 @@ def test_rows_are_drawn_again_after_a_node_was_lost(cluster: Cluster) -> None:
     assert_exact(cluster, cluster.finish())
 
 
+def test_pictures_that_came_from_nodes(cluster: Cluster) -> None:
+    """Each has a sum of its own, also of those that came from a node before it was lost."""
+    small = {"envs": 1, "steps": 16, "minibatches": 1, "epochs": 1, "max_lag": 1, "actors": 2}
+    with cluster.slowly():
+        begin(cluster, "ppo", env="late:Pictures", **small, total_steps=320)
+        cluster.until_update(4)
+        cluster.kill_node("w2")
+        cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+    assert_exact(cluster, cluster.finish())
+    summed = [each for each in cluster.journal() if each.get("large")]
+    assert {each["by"] for each in summed} == {"actor 0", "actor 1"}
+    journal = cluster.run_folder / "journal.jsonl"
+    other = json.dumps(summed[0]["large"]).replace(summed[0]["large"][:2], "zz")
+    journal.write_text(journal.read_text().replace(json.dumps(summed[0]["large"]), other))
+    found = replayed(cluster.run_folder, trust=True).first_difference
+    assert found is not None
+    assert found.what == "wrote other rows"
+
+
 @pytest.mark.parametrize("by", [pytest.param("moved", marks=needs_criu), "state"])
 def test_an_actor_that_went_on_elsewhere(by: str, cluster: Cluster) -> None:
     """By its image, or by what it held where there is no CRIU."""
@@ -80,3 +100,26 @@ def test_an_actor_that_went_on_elsewhere(by: str, cluster: Cluster) -> None:
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: any(each.get("start") == by for each in cluster.journal()))
     assert_exact(cluster, cluster.finish())
+
+
+def test_members_went_on_with_what_they_held_on_other_nodes(cluster: Cluster) -> None:
+    """In a run that was stopped, and resumed with all of it; then a node was killed."""
+    with cluster.slowly():
+        begin(cluster, "counting.py:workload", total_steps=2_400, checkpoint="all")
+        cluster.until_update(8)
+        cluster.stop()
+        assert cluster.finish()["outcome"] == "interrupted"
+    cluster.executors.clear()
+    with cluster.slowly():
+        cluster.begin("counting.py:workload", resume=True, total_steps=2_400)
+        for node in ("w1", "w3"):
+            cluster.open(node)
+        cluster.place({0: "w3", 1: "w1"})
+        cluster.until_update(16)
+        cluster.kill_node("w3")
+        cluster.place({0: "w1", 1: "w1"}, "w3", why="it was silent for 15 s")
+    summary = cluster.finish()
+    assert summary["outcome"] == "done"
+    (resumed,) = json.loads((cluster.run_folder / "config.json").read_text())["resumed"]
+    assert len(resumed["holding"]) == 3
+    assert_exact(cluster, summary)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,24 +14,29 @@ from elastic import needs_criu
 from test_moving import moved
 
 from artos.system.signals import CLOSE
+from deploy.why.report import report
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-ASKING = "asking.py:workload"
+ASKING, GRADED = "asking.py:workload", "graded.py:workload"
 NODES = {0: "w1", 1: "w2"}
 
 
-def begin(cluster: Cluster, **settings: object) -> None:
-    cluster.begin(ASKING, **settings)
+def begin(cluster: Cluster, workload: str = ASKING, **settings: Any) -> None:
+    cluster.begin(workload, **settings)
     for node in NODES.values():
         cluster.open(node)
     cluster.place(NODES)
 
 
-def kill_server(cluster: Cluster, node: str) -> None:
-    server = cluster.member(cluster.executors[node], "inference.log")
+def kill_server(cluster: Cluster, node: str, name: str = "inference") -> None:
+    server = cluster.member(cluster.executors[node], f"{name}.log")
     assert server is not None, cluster.said()
     server.kill()
+
+
+def graded(cluster: Cluster) -> int:
+    return sum(line.get("by") == "grader" for line in cluster.journal())
 
 
 def assert_each_row_once(cluster: Cluster) -> None:
@@ -57,6 +63,12 @@ def test_whoever_is_killed_each_row_is_answered_as_it_says(cluster: Cluster) -> 
         summary = cluster.finish()
     died = [line["died"] for line in cluster.journal() if "died" in line]
     assert died.count("inference") == 3, died
+    askers = [line["asked_by"] for line in cluster.journal() if line.get("died") == "inference"]
+    assert askers == [[0], [1], [0]]
+    waits = [
+        kinds.get("wait: restart", 0.0) for kinds in report(cluster.run_folder).shares.values()
+    ]
+    assert waits.count(0.0) < len(waits)
     assert "learner" in died
     assert summary["restarts"] == len(died) == 5
     assert cluster.statuses() == {"w1": 0, "run": 130}, cluster.said()
@@ -70,6 +82,36 @@ def test_whoever_is_killed_each_row_is_answered_as_it_says(cluster: Cluster) -> 
     cluster.place({0: "w1", 1: "w1"})
     again = cluster.finish()
     assert (again["outcome"], again["restarts"]) == ("done", 0), cluster.said()
+    assert cluster.survivors() == []
+
+
+def test_servers_of_other_weights_and_of_none_are_killed_on_both_nodes(cluster: Cluster) -> None:
+    """Actors fail where an answer is not by the version of the grader that it says."""
+    victims = [(node, name) for name in ("marks", "judge") for node in NODES.values()]
+    with cluster.slowly():
+        begin(cluster, GRADED, total_steps=100_000)
+        cluster.until_update(5)
+        for node, name in victims:
+            kill_server(cluster, node, name)
+            cluster.until_update(cluster.updates() + 5)
+        before = graded(cluster)
+        cluster.kill_learner("grader")
+        cluster.until(lambda: graded(cluster) > before + 1)
+        cluster.stop()
+        summary = cluster.finish()
+    died = [line["died"] for line in cluster.journal() if "died" in line]
+    assert sorted(died) == ["grader", "judge", "judge", "marks", "marks"]
+    assert summary["restarts"] == len(died)
+    assert cluster.statuses() == {"w1": 0, "w2": 0, "run": 130}, cluster.said()
+    assert "AssertionError" not in cluster.said()
+    assert_each_row_once(cluster)
+    saved = json.loads((cluster.run_folder / "checkpoint" / "manifest.json").read_text())
+
+    begin(cluster, GRADED, resume=True, total_steps=saved["steps"] + 640)
+    again = cluster.finish()
+    assert (again["outcome"], again["restarts"]) == ("done", 0), cluster.said()
+    assert again["learners"]["grader.version"] > saved["learners"]["grader"]["version"] > 0
+    assert "AssertionError" not in cluster.said()
     assert cluster.survivors() == []
 
 

@@ -275,6 +275,7 @@ def test_words_of_a_node_that_never_greeted_change_nothing(head: Head) -> None:
         (control.ScaleRun("r9", 3), "no run 'r9'"),
         (control.DrainNode("w9"), "no node 'w9'"),
         (control.UndrainNode("w9"), "no node 'w9'"),
+        (control.ReclaimNode("w9", 1.0), "no node 'w9'"),
         (control.Submit({}), "ticket"),
         (control.Submit({"ticket": "1"}), "name a workload"),
         (control.Submit({"ticket": "1", "workload": "ppo", "seed": "x"}), "seed"),
@@ -365,6 +366,17 @@ def test_a_node_is_drained_until_it_was_told_to_go(head: Head) -> None:
     assert head.nodes(user)["w1"]["leaves"] == "it is drained"
 
 
+def test_a_node_is_told_how_long_its_machine_still_is_there(head: Head) -> None:
+    """Each time: it leaves by itself, and says so."""
+    peer, user = joined(head, "w1"), head.peer("user:owner/1")
+    for seconds in (20.0, 17.0):
+        assert head.told(user, control.ReclaimNode("w1", seconds)) == {"node": "w1"}
+        head.until(lambda: peer.last(control.Leave), peer)
+        assert peer.last(control.Leave).seconds == seconds
+        peer.heard.clear()
+    assert not head.nodes(user)["w1"]["leaves"]
+
+
 def test_nodes_that_do_not_come_back_are_gone(head: Head) -> None:
     joined(head, "w1").messenger.close(0.0)
     head.stop()
@@ -391,6 +403,14 @@ def test_a_full_disk_stops_neither_answers_nor_the_head(head: Head, monkeypatch)
 def test_runs_have_one_head(head: Head) -> None:
     with pytest.raises(Refused, match="another head"):
         head.start("tcp://127.0.0.1:*")
+
+
+def test_a_head_ends_that_another_has_replaced_while_it_was_cut_off(head: Head) -> None:
+    assert head.daemon is not None
+    head.daemon.run(lambda: "tcp://10.0.0.2:7700 on elsewhere")
+    assert any("tcp://10.0.0.2:7700 on elsewhere has taken over" in line for line in head.said)
+    head.stop()
+    assert (head.folder / "runs" / ".head" / "ipc").exists(), "it is the other's"
 
 
 def test_a_damaged_state_file_is_refused_and_kept(head: Head) -> None:

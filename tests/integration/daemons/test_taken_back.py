@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import http.server
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 from real_cluster import Cluster
-from test_cluster_life import COUNTING, RUN, finished
+from test_cluster_life import COUNTING, RUN, finished, under_way
+
+from deploy.client.head_client import HeadClient
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -72,4 +75,23 @@ def test_a_machine_that_is_taken_back_loses_nothing(
     assert (node["alive"], node["leaves"]) == (False, f"this machine is taken back: {said}")
     summary = finished(cluster, submit)
     assert (summary["rows_lost"], summary["restarts"]) == (0, 0)
+    assert cluster.stop() == {"w2": 0, "head": 0}
+
+
+def test_a_machine_that_ends_before_a_move_does_is_left_in_time(
+    cluster: Cluster, code: Path
+) -> None:
+    """Its actor, which hangs, is given up and goes on elsewhere while the machine is there."""
+    submit = under_way(cluster, code, "w1", "w2")
+    log = next((cluster.folder / "w1").glob("artos/nodes/*/*/logs/actor-*.log"))
+    (hangs,) = (p for p in cluster.processes("") if str(log) in {f.path for f in p.open_files()})
+    hangs.suspend()
+    with HeadClient(cluster.endpoint, cluster.keys) as client:
+        client.reclaim("w1", 3.0)
+    began = time.monotonic()
+    assert cluster.workers["w1"].wait() == 0, cluster.story()
+    assert time.monotonic() - began < 12.0, "not the 30 s that it has otherwise"
+    assert "w1 leaves: its machine is taken back" in cluster.workers["w1"].said
+    assert "worker w1 said goodbye" in cluster.head.said
+    assert finished(cluster, submit)["restarts"] == 1
     assert cluster.stop() == {"w2": 0, "head": 0}

@@ -26,6 +26,7 @@ from head.daemon.run_host import Ended, RunHost
 
 FIELDS = {
     "run": "r9", "file": "f", "node": "w9", "actors": 3, "request": {"ticket": "1"}, "settings": {},
+    "seconds": 1.0,
 }  # fmt: skip
 
 

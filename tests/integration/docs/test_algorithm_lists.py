@@ -78,8 +78,11 @@ def test_which_draw_from_replay() -> None:
 def test_which_scale_remember_and_are_answered() -> None:
     said = " ".join(README.split())
     assert "All but `grpo` take `--set normalize=true`; those above `dqn` also" in said
+    assert "and all but `es`, `grpo`, `rainbow` and `apex` `--set inference=central`" in said
     assert [*that_take(normalize=True)] == [name for name in NAMES if name != "grpo"]
-    assert [*that_take(recurrent=True)] == [*that_take(inference="central")] == ON_POLICY
+    assert [*that_take(recurrent=True)] == ON_POLICY
+    central = [name for name in NAMES if name not in ("es", "grpo", "rainbow", "apex")]
+    assert [*that_take(inference="central")] == central
     assert "those of the first table but `es` also scale rewards" in " ".join(ALGORITHMS.split())
     assert [*that_take(normalize_rewards=True)] == ON_POLICY
 

@@ -234,6 +234,12 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_groups.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
     ),
+    "artos run my_es.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithms_learn_from_whole_episodes"
+    ),
+    "artos run my_asked.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_reward_model_comes_to_agree"
+    ),
     "artos run ppo --set learners=2": SHORT,
     "artos run my_replicas.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithm_is_divided"
@@ -315,6 +321,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos branch runs/first --actor 0 --times 8": Elsewhere(
         "integration/elastic/test_branches.py"
         "::test_a_run_that_was_branched_learns_what_it_would_have"
+    ),
+    "artos branch runs/watched --actor 0 --times 8 --best": Elsewhere(
+        "integration/elastic/test_branches.py"
+        "::test_other_weights_play_on_and_those_that_do_not_fit_are_refused"
     ),
     "artos why first": Run(after=(TRAINED,)),
     "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),

@@ -27,6 +27,7 @@ SHOWN_IN = {
     "my_demos.py": "docs/how-to/data.md",
     "my_reward.py": "docs/how-to/data.md",
     "my_dqn.py": "docs/how-to/own-algorithm.md",
+    "my_es.py": "docs/how-to/whole-episodes.md",
     "my_env.py": "docs/how-to/environments.md",
     "my_groups.py": "docs/how-to/whole-episodes.md",
     "my_judge.py": "docs/how-to/answers.md",
@@ -82,8 +83,12 @@ def test_own_algorithm_runs_beside_files_called_like_ours(user: UserFolder) -> N
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("page", "steps", "goal", "mode"),
-    [("my_reinforce", 30_000, 100.0, ("--inline",)), ("my_groups", 20_000, 0.9, ())],
-    ids=["my_reinforce", "my_groups"],
+    [
+        ("my_reinforce", 30_000, 100.0, ("--inline",)),
+        ("my_groups", 20_000, 0.9, ()),
+        ("my_es", 200_000, 250.0, ()),
+    ],
+    ids=["my_reinforce", "my_groups", "my_es"],
 )
 @pytest.mark.processes
 def test_own_algorithms_learn_from_whole_episodes(
@@ -175,12 +180,13 @@ RATIOS = {"my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_sac": (128, 128
         ("my_vtrace", 20, 80),
         ("my_recurrent", 20, 80),
         ("my_sac", 10, -800),
+        ("my_rnd", 50, 0.9),
     ],
     ids=str,
 )
 @pytest.mark.processes
 def test_own_algorithms_learn(page: str, window: int, bar: float, user: UserFolder) -> None:
-    """At random CartPole returns about 22 and Pendulum -1,200."""
+    """At random CartPole returns about 22, Pendulum -1,200, and the corridor of my_rnd 0."""
     fewer = ("--total-steps", "5000") if page == "my_sac" else ()
     folder = user.path / "runs" / "learnt"
     command = ("run", f"{page}.py:workload", "--seed", "1", "--json", "--run-dir", folder, *fewer)
@@ -192,6 +198,26 @@ def test_own_algorithms_learn(page: str, window: int, bar: float, user: UserFold
         ratio, batch, after = RATIOS[page]
         wanted, slack = ratio * (summary["steps"] - after), 4 * ratio * 48 + batch
         assert summary["updates"] * batch == pytest.approx(wanted, abs=slack)
+
+
+@pytest.mark.long
+def test_without_novelty_nobody_finds_the_end_of_the_corridor(user: UserFolder) -> None:
+    settings = ("--inline", "--set", "weight=0", "--total-steps", "40960", "--json")
+    ended = user.artos("run", "my_rnd.py:workload", "--seed", "1", *settings)
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["mean_return_100"] <= 0.1
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_own_reward_model_comes_to_agree(user: UserFolder) -> None:
+    """By chance it agrees with half of the comparisons; CartPole returns 22 then."""
+    ended = user.artos("run", "my_asked.py:workload", "--seed", "1", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert user.summary()["mean_return_100"] >= 60
+    with next(user.path.glob("runs/*/progress.csv")).open() as file:
+        agreed = [float(row["metrics/model.agrees"] or 0.5) for row in csv.DictReader(file)]
+    assert max(agreed) >= 0.65, "of 400 comparisons"
 
 
 @pytest.mark.long

@@ -130,17 +130,31 @@ def test_an_emulator_with_threads_is_branched_by_copies_of_an_image(
         return start("ppo", "--env", "PongNoFrameskip-v4", "--total-steps", 4096, "--seed", 4,
                      actors=1, envs=1, steps=128, epochs=1, max_lag=0, threads=1)  # fmt: skip
 
+    (home / "before").mkdir()
+    words = (
+        "ppo",
+        "--env",
+        "PongNoFrameskip-v4",
+        "--total-steps",
+        128,
+        "--run-dir",
+        home / "other",
+    )
+    small = [word for each in ("envs=1", "steps=128", "epochs=1") for word in ("--set", each)]
+    assert Artos(home / "before", ("run", *words, "--inline", *small)).wait().status == 0
     run = pong()
     run.until(lambda: run.updates)
     first = found(branch(home, "--times", 4, "--until", 20, "--json"))
     greedy = found(branch(home, "--times", 2, "--until", 40, "--greedy", "--json"))
+    other = found(branch(home, "--times", 2, "--until", 20, "--with", home / "other", "--json"))
     summary = run.done()
     learned = checkpointed(run.folder)
     assert_nothing_left(home)
     run.folder.rename(home / "branched")
     pong().done()
-    assert first["by"] == greedy["by"] == "clone"
-    for each in (first, greedy):
+    assert first["by"] == greedy["by"] == other["by"] == "clone"
+    assert {(c["weights"], c["version"]) for c in other["children"]} == {(str(home / "other"), 1)}
+    for each in (first, greedy, other):
         assert {child["digest"] for child in each["children"]} == {each["digest"]}
         assert [child["fault"] for child in each["children"]] == [""] * len(each["children"])
     assert len({child["seed"] for child in first["children"]}) == 4
@@ -149,6 +163,64 @@ def test_an_emulator_with_threads_is_branched_by_copies_of_an_image(
     assert summary["restarts"] == 0
     for name, array in checkpointed(run.folder).items():
         np.testing.assert_array_equal(learned[name], array, err_msg=name)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("atari")
+def test_sixteen_continuations_of_a_single_emulator_go_ways_of_their_own(
+    start: Start, home: Path
+) -> None:
+    shutil.copy(HERE / "one_pong.py", home)
+    # Far more steps than there is time for: it is ended with the test.
+    run = start("ppo", "--env", "one_pong:pong", "--total-steps", 10**7, "--seed", 4,
+                actors=1, envs=1, steps=128, epochs=1, threads=1)  # fmt: skip
+    run.until(lambda: run.updates)
+    played = found(branch(home, "--times", 16, "--until", 60, "--json"))
+    children = played["children"]
+    assert played["by"] == "fork"
+    assert [child["fault"] for child in children] == [""] * 16
+    assert {child["digest"] for child in children} == {played["digest"]}
+    assert len({child["seed"] for child in children}) == 16
+    assert [child["steps"] for child in children] == [60] * 16
+    assert len({child["return"] for child in children}) == 16, "no two of them did the same"
+
+
+@pytest.mark.long
+def test_other_weights_play_on_and_those_that_do_not_fit_are_refused(
+    start: Start, home: Path, slow: Path
+) -> None:
+    for folder, words in (
+        ("other", ("ppo", "--env", "slow_pole:pole")),
+        ("foreign", ("a2c", "--env", "Acrobot-v1")),
+    ):
+        (home / folder).mkdir()
+        shutil.copy(HERE / "slow_pole.py", home / folder)
+        arguments = ("run", *words, "--total-steps", 512, "--run-dir", home / "runs" / folder)
+        assert Artos(home / folder, (*arguments, "--inline")).wait().status == 0
+    run = begun(start, evaluate_every=1, evaluation_episodes=1)
+    run.until((run.folder / "best" / "manifest.json").exists)
+    other = found(branch(home, "--times", 4, "--with", home / "runs" / "other", "--json"))
+    best = found(branch(home, "--times", 2, "--best", "--greedy", "--json"))
+    words = branch(home, "--times", 2, "--best")
+    wrong = branch(home, "--times", 2, "--actor", 7, "--with", home / "runs" / "foreign", "--best")
+    branches = sorted(each.name for each in (run.folder / "branches").iterdir())
+    slow.unlink()
+    assert run.done()["restarts"] == 0
+    assert_nothing_left(home)
+    for played, folder in ((other, home / "runs" / "other"), (best, home / "run")):
+        children = played["children"]
+        assert [child["fault"] for child in children] == [""] * len(children)
+        assert {child["digest"] for child in children} == {played["digest"]}
+        assert {child["weights"] for child in children} == {str(folder)}
+    (version,) = {child["version"] for child in other["children"]}
+    manifest = json.loads((home / "runs" / "other" / "checkpoint" / "manifest.json").read_text())
+    assert version == manifest["version"]
+    assert len({child["return"] for child in best["children"]}) == 1, "nothing else is random"
+    assert "by fork, with version" in words.out
+    assert wrong.status == 2
+    for said in ("no actor 7", "Acrobot-v1 showed", "takes actions", "evaluate_every"):
+        assert said in wrong.err
+    assert branches == ["1.json", "2.json", "3.json"]
 
 
 @pytest.mark.long

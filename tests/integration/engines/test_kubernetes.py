@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,6 +98,7 @@ def api(server: Api) -> Iterator[Api]:
     server.ask("room", 100)
     server.ask("quota", 100)
     server.ask("forbid", "")
+    server.ask("conflict", "")
     server.ask("held", {})
     server.tried("down", "lab")  # of a test that failed
 
@@ -121,10 +124,12 @@ def kept() -> Cluster:
     return clusters.load(clusters.clusters() / "lab")
 
 
-def view(wants: int, nodes: int) -> ClusterView:
+def head(wants: int, nodes: int) -> Any:
+    """What the keeper asks of a head."""
     there = (NodeView(name=f"lab-{n}", alive=True, slots=1) for n in range(nodes))
     runs = (RunView(name="r", state="running", wants=wants),) if wants else ()
-    return ClusterView(nodes=tuple(there), runs=runs)
+    view = ClusterView(nodes=tuple(there), runs=runs)
+    return SimpleNamespace(cluster=lambda: view)
 
 
 def test_a_cluster_comes_grows_shrinks_and_goes(api: Api) -> None:
@@ -138,13 +143,13 @@ def test_a_cluster_comes_grows_shrinks_and_goes(api: Api) -> None:
     cluster, clock = kept(), ManualClock()
     launcher = launcher_of(cluster)
     keeper = Keeper(cluster, launcher, clock=clock)
-    keeper.turn(view(3, 1))
+    keeper.turn(head(3, 1))
     until(launcher, {0: "runs", 1: "runs", 2: "runs"})
-    keeper.turn(view(3, 3))
+    keeper.turn(head(3, 3))
     assert workers(launcher) == {0: "runs", 1: "runs", 2: "runs"}
-    keeper.turn(view(1, 3))
+    keeper.turn(head(1, 3))
     clock.advance(61)
-    keeper.turn(view(1, 3))
+    keeper.turn(head(1, 3))
     until(launcher, {0: "runs"})
     assert api.artos("down", "lab")["name"] == "lab"
     assert api.ask("objects") == before
@@ -161,6 +166,21 @@ def test_a_cluster_of_that_name_from_another_desk_is_left_alone(api: Api) -> Non
     assert api.ask("objects") == there
     assert up(api, "1")["joined"]
     api.artos("down", "lab")
+
+
+def test_of_two_that_come_up_at_the_same_moment_one_does(api: Api) -> None:
+    before = api.ask("objects")
+    words = ("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", "--wait", "60")
+    desks = ("clusters", "other")
+    with ThreadPoolExecutor() as pool:
+        done = [*pool.map(lambda desk: api.tried(*words, desk=desk), desks)]
+    ((desk, _), (_, refused)) = sorted(
+        zip(desks, done, strict=True), key=lambda each: each[1].returncode
+    )
+    assert sorted(each.returncode for each in done) == [0, 2], [each.stderr for each in done]
+    assert "take another --name" in refused.stderr
+    assert api.tried("down", "lab", desk=desk).returncode == 0
+    assert api.ask("objects") == before
 
 
 def test_keys_that_come_or_go_at_the_desk_do_so_in_the_cluster(api: Api) -> None:
@@ -184,18 +204,37 @@ def test_keys_that_come_or_go_at_the_desk_do_so_in_the_cluster(api: Api) -> None
     api.artos("down", "lab")
 
 
-def test_what_an_earlier_cluster_left_has_the_keys_of_this_one(api: Api) -> None:
+def test_nothing_of_another_cluster_is_changed_even_before_it_has_a_head(api: Api) -> None:
+    """It may be about to be brought up from another desk, or partly removed by hand."""
     from kubernetes import client, config  # noqa: PLC0415
 
+    before = api.ask("objects")
     up(api, "1")
     config.load_kube_config()
-    kept().forget()  # as if by hand: its head is removed, its keys are gone, its Secrets are not
+    core, key = client.CoreV1Api(), (kept().keys / "head.key").read_text().strip()
     for unit in ("head", "worker"):
         client.AppsV1Api().delete_namespaced_stateful_set(f"lab-{unit}", "default")
-    up(api, "1")
-    secret = client.CoreV1Api().read_namespaced_secret("lab-head-keys", "default").string_data
-    assert secret["head.key"] == (kept().keys / "head.key").read_text().strip()
+    deadline = Deadline(PATIENCE)
+    while launcher_of(kept()).units():
+        assert not deadline.passed
+
+    def refused_for(what: str) -> None:
+        there = api.ask("objects")
+        other = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", desk="other")
+        assert other.returncode == 2
+        assert f"as it has {what} (" in other.stderr
+        assert "take another --name" in other.stderr
+        assert api.ask("objects") == there
+        assert (
+            core.read_namespaced_secret("lab-head-keys", "default").string_data["head.key"] == key
+        )
+        assert not (api.folder / "other" / "lab" / clusters.RECORD).exists()
+
+    refused_for("ConfigMap lab-record")
+    core.delete_namespaced_config_map("lab-record", "default")
+    refused_for("Secret lab-head-keys")
     api.artos("down", "lab")
+    assert api.ask("objects") == before
 
 
 def test_a_cluster_whose_end_was_broken_off_comes_up_again(api: Api) -> None:
@@ -224,6 +263,26 @@ def test_a_cluster_that_cannot_be_removed_is_not_forgotten(api: Api) -> None:
     assert not (clusters.clusters() / "lab" / clusters.RECORD).exists()
 
 
+def test_what_does_not_say_whose_it_is_stays_and_is_named(api: Api) -> None:
+    from kubernetes import client, config  # noqa: PLC0415
+
+    up(api, "1")
+    config.load_kube_config()
+    core, mark = client.CoreV1Api(), kept().mark
+
+    def labelled(value: str) -> None:
+        labels = {"metadata": {"labels": {"artos-mark": value}}}
+        core.patch_namespaced_config_map("lab-record", "default", labels)
+
+    labelled("")
+    refused = api.tried("down", "lab")
+    assert refused.returncode == 1
+    assert "ConfigMap lab-record has no label artos-mark" in refused.stderr
+    assert "configmaps/lab-record" in api.ask("objects")
+    labelled(mark)
+    api.artos("down", "lab")
+
+
 def test_what_it_has_no_room_for_is_told_in_its_words(api: Api) -> None:
     api.ask("room", 2)  # the head and a worker
     started = up(api, "2", "--wait", "5")
@@ -245,11 +304,12 @@ def test_a_quota_that_it_exceeds_is_told_in_its_words(api: Api) -> None:
     api.artos("down", "lab")
 
 
-def waiting(containers: str, reason: str, message: str) -> dict[str, Any]:
-    """What a pod's status says of a container that does not run."""
+def waiting(containers: str, reason: str, message: str, last: str = "") -> dict[str, Any]:
+    """What a pod's status says of a container that does not run, or ended with ``last`` words."""
     state = {"waiting": {"reason": reason, "message": message}}
+    ended = {"terminated": {"exitCode": 2, "message": last}} if last else {}
     about = {"name": "worker", "image": "artos", "imageID": "", "ready": False, "restartCount": 0}
-    return {containers: [{**about, "state": state}]}
+    return {containers: [{**about, "state": state, "lastState": ended}]}
 
 
 @pytest.mark.parametrize(
@@ -263,8 +323,13 @@ def waiting(containers: str, reason: str, message: str) -> dict[str, Any]:
             "ErrImagePull: artos: not found",
         ),
         (
-            waiting("containerStatuses", "CrashLoopBackOff", "back-off restarting worker"),
-            "CrashLoopBackOff: back-off restarting worker",
+            waiting(
+                "containerStatuses",
+                "CrashLoopBackOff",
+                "back-off restarting worker",
+                "it starts\nartos: the head is ARTOS 0.0.1\n",
+            ),
+            "CrashLoopBackOff: back-off restarting worker (the head is ARTOS 0.0.1)",
         ),
     ],
     ids=["image", "crash"],
@@ -279,18 +344,44 @@ def test_a_worker_whose_container_does_not_run_is_missing_and_says_why(
     api.artos("down", "lab")
 
 
-def test_who_may_not_change_the_number_of_workers_is_told_and_asks_again(api: Api) -> None:
+def test_a_worker_that_has_not_reached_the_head_is_missing_and_yet_runs(api: Api) -> None:
+    unready = {"type": "Ready", "status": "False", "message": "unready: [worker]"}
+    api.ask("held", {"conditions": [unready]})
+    started = up(api, "1..2", "--wait", "5")
+    assert started["nodes"] == []
+    (missing,) = started["missing"]
+    assert missing.startswith("1 of 1 workers (since ")
+    assert missing.endswith("worker 0 runs but has not joined the head)")
+    clock, launcher = ManualClock(), launcher_of(kept())
+    keeper = Keeper(kept(), launcher, clock=clock)
+    keeper.turn(head(2, 0))
+    until(launcher, {0: "runs", 1: "runs"})
+    keeper.turn(head(0, 0))
+    assert workers(launcher) == {0: "runs", 1: "runs"}, "neither is killed as one that waits is"
+    api.artos("down", "lab")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("forbid", "403: the keeper may not do that"),
+        ("conflict", "409: the object has been modified"),
+    ],
+)
+def test_a_number_of_workers_that_it_does_not_take_is_told_and_asked_for_again(
+    api: Api, how: str, said: str
+) -> None:
     up(api, "1..2")
     cluster, clock = kept(), ManualClock()
     launcher = launcher_of(cluster)
     keeper = Keeper(cluster, launcher, clock=clock)
-    api.ask("forbid", "PATCH")
-    with pytest.raises(EngineFailed, match="403: the keeper may not do that"):
-        keeper.turn(view(2, 1))
+    api.ask(how, "PATCH")
+    with pytest.raises(EngineFailed, match=said):
+        keeper.turn(head(2, 1))
     assert workers(launcher) == {0: "runs"}
-    api.ask("forbid", "")
+    api.ask(how, "")
     clock.advance(16)
-    keeper.turn(view(2, 1))
+    keeper.turn(head(2, 1))
     until(launcher, {0: "runs", 1: "runs"})
     api.artos("down", "lab")
 

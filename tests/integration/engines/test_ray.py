@@ -108,6 +108,14 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         before = cluster.updates(run, *towards)
         cluster.until(lambda: cluster.updates(run, *towards) > before + 5)
 
+    def restarted() -> int:
+        return int(cluster.artos("status", run, *towards)["facts"]["restarts"])
+
+    def settled() -> bool:
+        """Whether two workers are there, and none that was told to leave is still at it."""
+        alive = [each for each in cluster.artos("status", *towards)["nodes"] if each["alive"]]
+        return len(alive) == 2 and not any(each["leaves"] for each in alive)
+
     for machine in ("m1", "m2"):
         ray.machine("add", machine)
     started = cluster.artos(
@@ -132,14 +140,27 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     # A group is removed by someone else: its worker is replaced, once its actor has moved.
     ray.drop(next(name for name in groups() if name.endswith(":0")))
     cluster.until(lambda: f"{NAME}-0" not in cluster.names(*towards))
-    cluster.until(lambda: len(cluster.names(*towards)) == 2)
+    cluster.until(settled)
     goes_on()
-    assert cluster.artos("status", run, *towards)["facts"]["restarts"] == 0
-    # A machine dies: Ray has one more, on which the worker comes back.
+    assert restarted() == 0
+    # Ray drains a machine: its worker leaves before that ends, and its actor has moved.
+    there = cluster.names(*towards)
     ray.machine("add", "m3")
+    ray.machine("drain", "m2")
+    cluster.until(lambda: cluster.names(*towards) != there)
+    (left,) = there - cluster.names(*towards)
+    (log,) = cluster.folder.glob(f"clusters/{NAME}/logs/worker-{left[-1]}.log")
+    cluster.until(lambda: "s for leaving: its machine is taken back" in log.read_text())
+    cluster.until(settled)
+    ray.machine("remove", "m2")
+    goes_on()
+    assert restarted() == 0
+    assert len(cluster.names(*towards)) == 2, "nobody was on the machine that was drained"
+    # A machine dies: Ray has one more, on which the worker comes back.
+    ray.machine("add", "m4")
     ray.machine("remove", "m1")
     goes_on()
-    cluster.until(lambda: len(cluster.names(*towards)) == 2)
+    cluster.until(settled)
     cluster.artos("stop", run, *towards)
     cluster.until(lambda: cluster.artos("status", run, *towards)["state"] == "done")
     cluster.artos("down", NAME)

@@ -14,6 +14,7 @@ import pytest
 from helpers import SUPPORT
 from layers import needs_layer
 
+from artos.system.usable_cpus import usable_cpus
 from evaluation.lab.slurm import Slurm, slurm
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
@@ -32,9 +33,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture
 def cluster(engine: Slurm) -> Iterator[Slurm]:
-    """The engine; what a test that failed has left of a cluster is gone before the next one."""
+    """The engine; what a test has left of a cluster, or of a node, is gone before the next one."""
     yield engine
     engine.tried(*ARTOS, "down", NAME)
+    engine.mend()
 
 
 def artos(cluster: Slurm, *words: str, cwd: Path | None = None) -> Any:
@@ -46,10 +48,12 @@ def towards(started: dict[str, Any]) -> tuple[str, ...]:
     return ("--head", started["address"], "--keys", started["keys"])
 
 
-def up(cluster: Slurm, nodes: str, *words: str) -> dict[str, Any]:
+def up(cluster: Slurm, nodes: str, *words: str, slots: str = "2") -> dict[str, Any]:
+    """With ``slots`` "", each worker has what Slurm gives its job: a node, if it is not told."""
     started: dict[str, Any] = artos(
-        cluster, "up", "--on", "slurm", "--nodes", nodes, "--name", NAME, "--slots", "2",
+        cluster, "up", "--on", "slurm", "--nodes", nodes, "--name", NAME,
         "--head-options=--partition=high", "--wait", "200", *words,
+        *(("--slots", slots) if slots else ()),
     )  # fmt: skip
     return started
 
@@ -140,7 +144,11 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
 
 
 def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
-    started = up(cluster, "1")
+    started = up(cluster, "1", slots="")
+    assert [node["slots"] for node in started["nodes"]] == [len(usable_cpus())]
+    (job,) = workers(cluster)
+    told = cluster.run("scontrol", "show", "job", job["id"])
+    assert "OverSubscribe=NO" in told, "a node of its own"
     run = endless(cluster, started, actors=1)["run"]
 
     def view() -> dict[str, Any]:
@@ -151,14 +159,25 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
         return int((view().get("facts") or {}).get("updates", 0))
 
     cluster.until(lambda: updates() > 5)
-    (head,) = cluster.jobs(f"--name={HEAD_JOB}")
-    cluster.run("scontrol", "requeue", head["id"])
-    cluster.until(lambda: cluster.jobs(f"--name={HEAD_JOB}")[0]["state"] == "PENDING")
-    # By Slurm's rules it waits for two minutes now, which a test need not.
-    cluster.run("scontrol", "update", f"jobid={head['id']}", "starttime=now")
-    cluster.until(lambda: (now := view()).get("restarts") == 1 and now["state"] == "running")
-    before = updates()
-    cluster.until(lambda: updates() > before + 5)
+    for restarts, its_node_fails in enumerate((False, True), 1):
+        (head,) = cluster.jobs(f"--name={HEAD_JOB}")
+        if its_node_fails:
+            cluster.fail(head["node"])
+        else:
+            cluster.run("scontrol", "requeue", head["id"])
+        cluster.until(lambda: cluster.jobs(f"--name={HEAD_JOB}")[0]["state"] == "PENDING")
+        # By Slurm's rules it waits for two minutes now, which a test need not.
+        at_once = ("scontrol", "update", f"jobid={head['id']}", "starttime=now")
+
+        def is_on(restarts: int = restarts, at_once: tuple[str, ...] = at_once) -> bool:
+            cluster.tried(*at_once)  # it may set that time after it has shown the job as waiting
+            now = view()
+            return now.get("restarts") == restarts and now["state"] == "running"
+
+        cluster.until(is_on)
+        before = updates()
+        cluster.until(lambda before=before: updates() > before + 5)
+    assert cluster.jobs(f"--name={HEAD_JOB}")[0]["node"] != head["node"]
     # Another one, if Slurm preempted the first one for the head.
     assert len(names(artos(cluster, "status", *towards(started)))) == 1
     artos(cluster, "down", NAME)
@@ -170,6 +189,10 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     """One node of two slots, then two for four actors, then one again, a minute after the run."""
     started = up(cluster, "1..2")
+    up_again = (*ARTOS, "up", "--on", "slurm", "--nodes", "1..2", "--name", NAME, "--slots", "2")
+    printed = cluster.run(*up_again, "--head-options=--partition=high", "--env")
+    variables = [line.removeprefix("export ") for line in printed.splitlines()]
+    assert "lab-0" in cluster.run("env", *variables, *ARTOS, "status")
     submitted = endless(cluster, started)
     view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
     cluster.until(lambda: len(names(view())) == 2)
@@ -183,10 +206,14 @@ def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:
     """Slurm's shortest limit is a minute; with a notice of 45 s it hears of it after 15."""
     log = cluster.folder / "clusters" / NAME / "logs" / "worker-0.log"
     before = len(log.read_text()) if log.exists() else 0
-    started = up(cluster, "1", "--worker-options=--time=1", "--notice=45")
+    started = up(
+        cluster, "1", "--worker-options=--time=1 --cpus-per-task=1", "--notice=45", slots=""
+    )
+    assert [node["slots"] for node in started["nodes"]] == [1]
     view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
     cluster.until(lambda: any(0 < node["seconds_left"] < 60 for node in view()["nodes"]))
-    cluster.until(lambda: f"{NAME}-0 leaves" in log.read_text()[before:])
+    told = f"{NAME}-0 leaves: its worker was told to stop"  # by SIGUSR1
+    cluster.until(lambda: told in log.read_text()[before:])
     cluster.until(lambda: len(names(view())) == 1)  # the next one
     assert "DUE TO TIME LIMIT" not in log.read_text()[before:]
     artos(cluster, "down", NAME)
@@ -213,3 +240,28 @@ def test_what_cannot_be_is_told_and_leaves_nothing(cluster: Slurm) -> None:
     assert "least is 7, not 1" in other.stderr
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
+    # Workers that Slurm does not take, or that it would never start: it says why.
+    for options, why in (
+        ("--cpus-per-task=20", "Requested node configuration is not available"),
+        ("--partition=brief --time=10", "PartitionTimeLimit: its partition gives no job that much"),
+    ):
+        asked = ("1", f"--worker-options={options}", "--wait", "1")
+
+        def is_told(asked: tuple[str, ...] = asked, why: str = why) -> bool:
+            missing = up(cluster, *asked, slots="")["missing"]
+            return any(
+                each.startswith("1 of 1 workers (since ") and why in each for each in missing
+            )
+
+        cluster.until(is_told)
+        artos(cluster, "down", NAME)
+    assert is_clean(cluster)
+    # Workers that cannot live: what they say last is what is missing.
+    python, faulty = cluster.folder / "python", 'echo "artos: no room here" >&2; exit 1'
+    python.write_text(
+        f'#!/bin/sh\n[ -z "$SLURM_ARRAY_TASK_ID" ] || {{ {faulty}; }}\nexec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    (missing,) = up(cluster, "1", "--python", str(python), "--wait", "60")["missing"]
+    assert re.fullmatch(r"1 of 1 workers \(since .*\): no room here", missing)
+    artos(cluster, "down", NAME)

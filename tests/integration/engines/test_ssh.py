@@ -13,20 +13,21 @@ import pytest
 from helpers import SUPPORT
 from layers import needs_layer
 
+from artos.version import VERSION
 from evaluation.lab import sshd
 from evaluation.lab.layer import Layer, layer
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
 
 ARTOS = (sys.executable, "-m", "deploy.cli")
-NAME = "desks"
+NAME, PORT = "desks", 16922
 
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layer]:
     folder = tmp_path_factory.mktemp("ssh")
     with layer(folder, *sshd.PACKAGES, provides=["sshd"]) as there:
-        sshd.serve(there, 16922)
+        sshd.serve(there, PORT)
         yield there
 
 
@@ -99,6 +100,25 @@ def test_clusters_of_one_name_from_two_desks_do_not_meet(hosts: Layer) -> None:
     assert len(hosts.run("ls", "/root/.artos/nodes").split()) == 1
     artos(hosts, "down", NAME)
     assert hosts.run("ls", "/root/.artos/nodes") == ""
+
+
+def test_a_host_of_another_version_is_told_and_the_others_work(hosts: Layer) -> None:
+    older = hosts.folder / "older"
+    (older / "artos").mkdir(parents=True)
+    (older / "artos" / "__init__.py").touch()
+    (older / "artos" / "version.py").write_text('VERSION = "0.0.1"\n')
+    python = hosts.folder / "python"
+    where = f'case "$SSH_CONNECTION" in *" {PORT + 1}") PYTHONPATH={older}; esac'
+    python.write_text(f'#!/bin/sh\n{where}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    started = up(
+        hosts, "desk1\ndesk2\n", "2", "--slots", "1", "--python", str(python), "--wait", "40"
+    )
+    assert [node["name"] for node in started["nodes"]] == [f"{NAME}-0"]
+    (missing,) = started["missing"]
+    assert missing.startswith("1 of 2 workers (since ")
+    assert missing.endswith(f": desk2: it has ARTOS 0.0.1, not {VERSION}")
+    artos(hosts, "down", NAME)
 
 
 def test_a_host_that_cannot_be_reached_is_told_and_the_others_work(hosts: Layer) -> None:

@@ -203,7 +203,7 @@ class Machines(Cluster):
             left += [f"{name}: {each.pid} {_output(each)}" for each in there]
             # Daemons that live mark their CPUs.
             lives = any(daemon.process.poll() is None for daemon in self.daemons().values())
-            segments = [path for path in _segments(host) if not (lives and "artos-cpus-" in path)]
+            segments = [path for path in _segments(host) if not (lives and "artos-cpu-" in path)]
             left += [f"{name}: {path}" for path in segments]
         return left
 

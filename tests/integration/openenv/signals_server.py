@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any, Literal
 
@@ -9,6 +10,8 @@ from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
+
+SESSIONS = int(os.environ.get("SESSIONS", "16"))
 
 
 class Answer(Action):
@@ -57,4 +60,4 @@ class Signals(Environment[Answer, Shown, State]):
         return self._state
 
 
-app = create_app(Signals, Answer, Shown, env_name="signals", max_concurrent_envs=16)
+app = create_app(Signals, Answer, Shown, env_name="signals", max_concurrent_envs=SESSIONS)

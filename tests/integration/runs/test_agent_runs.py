@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from helpers import ROOT
 from inline_runs import commanded, registered
-from real_runs import Artos, Outcome, kill_each
+from real_runs import Artos, Outcome, checkpointed, journal, kill_each
 
+import artos
+from artos.buffer.past_versions import past_of
 from artos.envs.known import KNOWN
 from artos.errors import Refused
+from artos.runs.loader import user_imports
 from artos.specs.members import Member
+from deploy.replay.opening import replayed
 
 Start = Callable[..., Artos]
 HERE = Path(__file__).parent
@@ -39,6 +43,13 @@ def with_guessers(folder: Path) -> None:
 def manifest_of(run: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((run / "checkpoint" / "manifest.json").read_text())
     return found
+
+
+def assert_same(run: Path, whole: Path) -> None:
+    wanted = checkpointed(whole)
+    for name, array in checkpointed(run).items():
+        np.testing.assert_array_equal(array, wanted[name], name)
+    assert (run / "episodes.csv").read_text() == (whole / "episodes.csv").read_text()
 
 
 def test_each_learner_has_the_rows_of_its_agents_and_each_agent_its_returns(
@@ -161,13 +172,7 @@ def test_both_policies_go_on_together(saved: str, tmp_path: Path, home: Path) ->
     then = manifest_of(run)
     assert then["version"] == then["learners"]["others"]["version"] == 20
     if saved == "all":
-        arrays, wanted = (
-            safetensors.numpy.load_file(each / "checkpoint" / manifest_of(each)["file"])
-            for each in (run, whole)
-        )
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(array, wanted[name], name)
-        assert (run / "episodes.csv").read_text() == (whole / "episodes.csv").read_text()
+        assert_same(run, whole)
 
 
 @pytest.mark.long
@@ -183,6 +188,134 @@ def test_whoever_is_killed_comes_back_to_its_own_rows(start: Start, run: Path) -
     assert again.summary["restarts"] == 0
     assert again.summary["learners"]["others.version"] > saved["learners"]["others"]["version"]
     assert process.survivors() == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("whole", ["model", "all"])
+def test_whoever_is_killed_plays_against_the_same_past(whole: str, start: Start, run: Path) -> None:
+    """Actors end their run if a past version is not there, or has the weights of another one."""
+    shutil.copy(HERE / "duelists.py", run.parent)
+    how = ("--run-dir", run, "--total-steps", 10_000_000, "--set", f"checkpoint={whole}")
+    process = start("run", "duelists.py:workload", *how)
+    victims = (Member("actors", 1), Member("self"), Member("rival"), Member("actors", 0))
+    kill_each(process, run, victims, ("self", "rival", "actor 0", "actor 1"))
+    assert sum("died" in line for line in journal(run)) == len(victims), process.said
+    saved = manifest_of(run)
+    again = start("run", "--resume", run, "--total-steps", saved["steps"] + 960, "--json").wait()
+    assert again.status == 0, again.err
+    assert sum("died" in line for line in journal(run)) == len(victims), "nobody since it goes on"
+    assert again.summary["version"] > saved["version"]
+    assert process.survivors() == []
+    resumed = json.loads((run / "config.json").read_text())["resumed"]
+    assert len(resumed[0]["past"]) > 1
+    assert len(resumed[0]["past_of"]["rival"]) > 1
+    if whole == "model":  # others cannot be replayed beyond that
+        found = replayed(run, trust=True)
+        assert (found.equal, found.first_difference, found.ended) == (True, None, "")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("whole", ["model", "all"])
+def test_a_run_that_is_killed_itself_goes_on_with_the_past_of_all(
+    whole: str, start: Start, run: Path
+) -> None:
+    """From a checkpoint on the way, which has no members' states, also where all is to be saved."""
+    shutil.copy(HERE / "duelists.py", run.parent)
+    how = ("--run-dir", run, "--total-steps", 10_000_000, "--set", f"checkpoint={whole}")
+    process = start("run", "duelists.py:workload", *how)
+    process.until((run / "checkpoint" / "manifest.json").exists)
+    process.until(lambda: manifest_of(run)["version"] > 12)
+    process.signal(signal.SIGKILL)
+    process.wait()
+    saved = manifest_of(run)
+    again = start("run", "--resume", run, "--total-steps", saved["steps"] + 960, "--json").wait()
+    assert again.status == 0, again.err
+    assert again.summary["restarts"] == 0
+    assert again.summary["version"] > saved["version"]
+    (resumed,) = json.loads((run / "config.json").read_text())["resumed"]
+    rival = past_of(saved["learners"]["rival"]["version"], 2, 3)
+    assert len(resumed["past"]) == len(rival) == 2
+    assert sorted(resumed["past_of"]["rival"]) == sorted(rival)
+    assert process.survivors() == []
+
+
+def test_past_versions_of_every_policy_are_saved_and_played(home: Path) -> None:
+    """Actors fail if one is not there, or has the weights of another one."""
+    shutil.copy(HERE / "duelists.py", home)
+    shutil.copy(GAMES, home / "guessing.py")
+    run = home / "run"
+    for words in (("duelists.py:workload", "--run-dir", run), ("--resume", run)):
+        steps = 2_400 if words[0] == "--resume" else 1_600
+        ended = commanded(home, ("run", "--inline", *words, "--total-steps", steps))
+        assert ended.status == 0, ended.err
+    saved = manifest_of(run)
+    with user_imports(home):
+        bound = artos.load(run, code=home).bound
+        wanted = past_of(saved["learners"]["rival"]["version"], 2, 3)
+        assert len(wanted) == 2
+        pasts = bound.pasts_of["rival"]
+        assert [(each.version, each.params.tolist()) for each in pasts] == [
+            (version, [version]) for version in wanted
+        ]  # fmt: skip
+        assert bound.past(2, "rival").version == wanted[1]
+    played = commanded(home, ("eval", run, "--episodes", 4, "--json"))
+    assert played.status == 0, played.err
+
+
+def test_past_versions_of_several_policies_are_met_as_if_a_run_had_never_stopped(
+    home: Path,
+) -> None:
+    """With all of the run saved each actor chooses the same ones of each policy, in one order."""
+    shutil.copy(HERE / "duelists.py", home)
+    shutil.copy(GAMES, home / "guessing.py")
+    run, whole = home / "run", home / "whole"
+    begin = ("run", "duelists.py:workload", "--inline", "--set", "checkpoint=all", "--run-dir")
+
+    def met() -> list[str]:
+        files = [home / f"met-{actor}" for actor in range(2)]
+        found = [file.read_text() for file in files]
+        for file in files:
+            file.unlink()
+        return found
+
+    assert commanded(home, (*begin, whole, "--total-steps", 6_400)).status == 0
+    wanted = met()
+    for policy in ("self", "rival"):
+        of_it = {line for line in wanted[0].splitlines() if line.startswith(policy)}
+        assert len(of_it) > 5
+    assert commanded(home, (*begin, run, "--total-steps", 3_200)).status == 0
+    again = commanded(home, ("run", "--inline", "--resume", run, "--total-steps", 6_400))
+    assert again.status == 0, again.err
+    assert met() == wanted
+    assert_same(run, whole)
+
+
+LEAGUE = """
+from dataclasses import replace
+
+from my_league import PPO
+from my_league import workload as league
+
+from artos import Workload
+
+
+def workload(total_steps: int = 1_280) -> Workload:
+    base = league(total_steps, steps=8, envs=8, history=4, every=1)
+    return replace(base, learners={"self": PPO(minibatches=2, anneal=False)})
+"""
+
+
+def test_a_league_goes_on_as_if_it_had_never_stopped(home: Path) -> None:
+    """With all of the run saved its actors know who is hard to beat, and meet the same ones."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_league.py", home)
+    (home / "league.py").write_text(LEAGUE)
+    run, whole = home / "run", home / "whole"
+    begin = ("run", "league.py:workload", "--inline", "--set", "checkpoint=all", "--run-dir")
+    assert commanded(home, (*begin, run, "--total-steps", 1_280)).status == 0
+    assert commanded(home, (*begin, whole, "--total-steps", 2_560)).status == 0
+    again = commanded(home, ("run", "--inline", "--resume", run, "--total-steps", 2_560))
+    assert again.status == 0, again.err
+    assert_same(run, whole)
 
 
 TABLE = """
@@ -233,9 +366,9 @@ GOOD = {
           "of its own: name the file twice in data"]),
         ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("middle")}'},
          ["plays, and no past version is kept: set history"]),
-        ({"agents": '{"agent_1": "middle", "agent_0": "others", "*": Past("others")}',
+        ({"agents": '{"agent_1": "middle", "*": Past("others")}',
           "more": ", history=2"},
-         ["is no past of the first policy, middle, whose versions alone are kept"]),
+         ["is no past of a policy that plays: name one of middle, or have 'others' play an agent"]),
         ({"agents": '{"*": Past("middle")}'}, ["no policy is learned"]),
         ({"env": '"pettingzoo:guessing(uneven=True)"', "more": ", swap=True"},
          ["swap has every agent played by every policy", "their observations differ"]),

@@ -106,6 +106,7 @@ def test_what_cannot_be_is_refused(
     ("name", "arguments", "bar"),
     [
         ("dqn", ("--total-steps", "30000"), 150),
+        ("dqn", ("--total-steps", "30000", "--set", "inference=central", "--set", "splits=2"), 150),
         ("rainbow", (*LIGHT, "--set", "v_min=0"), 120),
         ("apex", LIGHT, 80),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),

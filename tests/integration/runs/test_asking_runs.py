@@ -24,6 +24,7 @@ from artos import AskingActor, Inference, ServerContext
 from artos.errors import Refused
 from artos.policies.flat import named_tensors
 from artos.policies.recurrent import MEMORY, RecurrentActorCritic
+from artos.policies.values import QNetwork
 from artos.specs.members import Member
 
 Start = Callable[..., Artos]
@@ -42,13 +43,28 @@ def trained(run: Path) -> dict[str, Any]:
     return {name: each for name, each in checkpointed(run).items() if "book" not in name}
 
 
+REPLAY = (
+    "--set", "after=200", "--set", "batch=16", "--set", "ratio=2", "--set", "hidden=16", "--set",
+    "envs=2", "--set", "sync=1",
+)  # fmt: skip
 CASES = {
     "ppo": ("ppo",),
     "recurrent": ("ppo", "--set", "recurrent=true"),
     "continuous, noise that lasts": ("ppo", "--env", "Pendulum-v1"),
     "a2c, scaled": ("a2c", "--set", "normalize=true"),
     "trpo": ("trpo",),
-}
+    "dqn, each actor exploring in its own way": (
+        "dqn", *REPLAY, "--actors", 2, "--set", "spread=7", "--set", "explore=1",
+    ),
+    "dqn, masked": ("dqn", *REPLAY, "--env", "masked_env:in_info"),
+    "r2d2": ("r2d2", "--actors", 1, *REPLAY, "--set", "length=4"),
+    "sac": ("sac", *REPLAY),
+    "sac, discrete and masked": ("sac", *REPLAY, "--env", "masked_env:in_observation"),
+    "td3": ("td3", *REPLAY),
+    "ddpg": ("ddpg", *REPLAY),
+    "d4pg": ("d4pg", *REPLAY),
+    "crossq": ("crossq", *REPLAY, "--set", "critic_hidden=16"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,10 +73,12 @@ def test_the_rows_are_those_of_an_actor_that_acts(
 ) -> None:
     """To the bit: what is learned of them is the same."""
     found = []
+    shutil.copy(SUPPORT / "masked_env.py", home)
+    name, *more = CASES[case]
     for inference in ("actor", "central"):
         run = home / inference
-        asked = ("--actors", 1, "--set", f"inference={inference}", "--run-dir", run)
-        outcome = artos("run", *CASES[case], "--inline", *SHORT, *asked)
+        asked = ("--set", f"inference={inference}", "--run-dir", run)
+        outcome = artos("run", name, "--actors", 1, *more, "--inline", *SHORT, *asked)
         assert outcome.status == 0, outcome.err
         found.append(trained(run))
     own, central = found
@@ -185,75 +203,11 @@ def test_a_server_has_the_weights_of_the_learner_that_it_names(
     where: tuple[str, ...], artos: Callable[..., Outcome], home: Path
 ) -> None:
     """Which are not those that actors act with; an answer says which version they were."""
-    (home / "graded.py").write_text(GRADED)
+    shutil.copy(SUPPORT / "graded.py", home)
     run = "--run-dir", home / "run", "--total-steps", 640, "--json"
     outcome = artos("run", "graded.py:workload", *where, *run)
     assert outcome.status == 0, outcome.err
     assert outcome.summary["steps"] == 640
-
-
-GRADED = '''
-from dataclasses import replace
-
-import numpy as np
-from counting import Bookkeeper, Walker
-from counting import workload as counting
-
-from artos import DataKey, Learner, Server
-from triggers import CountTrigger
-
-
-class Grader(Learner):
-    """Its weights are 1,000 more than the number of their version."""
-
-    def setup(self, context):
-        self.params = np.full(3, 1000, np.float32)
-
-    def update(self, batch, call):
-        self.params += 1
-        self.fresh = True
-
-    def live(self):
-        return {"params": self.params}
-
-
-class Marks(Server):
-    reads_weights, of = True, "grader"
-
-    def asks(self, actor):
-        return [DataKey("seen", (2,), "int64")]
-
-    def answers(self, actor):
-        return [DataKey("by")]
-
-    def bind(self, params, version):
-        assert (params == 1000 + version).all()
-        self.by = params[0]
-
-    def answer(self, asked):
-        return {"by": np.full(len(asked["seen"]), self.by, np.float32)}
-
-
-class Marked(Walker):
-    def setup(self, context):
-        super().setup(context)
-        self.marks, = context.desks["marks"]
-
-    def sample(self, start, rows, call):
-        found = self.marks(seen=self._observations["observations"])
-        assert found["by"].tolist() == [1000 + self.marks.version]
-        assert self.marks.version >= 0
-        return super().sample(start, rows, call)
-
-
-def workload(total_steps: int = 640):
-    base = counting(total_steps=total_steps)
-    return replace(
-        base, actor=Marked("counting:make", envs=1), servers={"marks": Marks()},
-        learners={"grader": Grader()},
-        triggers={**base.triggers, "grader.update": CountTrigger(rows=64)},
-    )
-'''
 
 
 def test_a_server_evaluates_on_a_device() -> None:
@@ -314,9 +268,34 @@ def test_what_cannot_be_answered_is_refused(case: str, tmp_path: Path) -> None:
         registered("ppo", tmp_path, **{**CENTRAL, **settings})
 
 
-def test_algorithms_that_cannot_say_so(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="central inference is for algorithms with a policy and its"):
-        registered("dqn", tmp_path, **CENTRAL)
+CANNOT = {
+    "es": "central inference is for algorithms such as ppo",
+    "rainbow": "Rainbow explores by noise in its network.*set inference=actor",
+    "apex": "actors of Ape-X rate rows by networks of their own: set inference=actor",
+}
+
+
+@pytest.mark.parametrize("name", CANNOT)
+def test_algorithms_that_cannot_say_so(name: str, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=CANNOT[name]):
+        registered(name, tmp_path, **CENTRAL)
+
+
+def test_a_policy_that_acts_otherwise_than_it_draws_is_refused() -> None:
+    """Its own ``act`` would be passed over by a server, which asks what it inherits."""
+
+    class Own(QNetwork):
+        def act(self, obs: Any, info: Any) -> Any:
+            return super().act(obs, info)
+
+    class Drawing(Own):
+        def draw(self, answer: Any, info: Any) -> Any:
+            return super().draw(answer, info)
+
+    (fault,) = Inference().faults(AskingActor("CartPole-v1", Own))
+    assert "Own chooses its actions where its network is evaluated" in fault
+    for policy in (QNetwork, Drawing):
+        assert not [*Inference().faults(AskingActor("CartPole-v1", policy))]
 
 
 SERVERS = {

@@ -65,12 +65,13 @@ def assert_exact(run: Path, *learners: str) -> None:
     assert found.versions >= published > 20, "and those of which only the next tape has a checksum"
 
 
-@pytest.fixture
-def pennies(start: Start, home: Path) -> Path:
+@pytest.fixture(params=["model", "all"])
+def pennies(start: Start, home: Path, request: pytest.FixtureRequest) -> Path:
     """A run of players each of whom was killed, stopped and resumed."""
     shutil.copy(SUPPORT / "pennies.py", home)
-    run = home / "run"
-    process = start("run", "pennies.py:workload", "--run-dir", run, "--set", "total_updates=100000")
+    run, kept = home / "run", ("--set", f"checkpoint={request.param}")
+    words = ("pennies.py:workload", "--run-dir", run, "--set", "total_updates=100000")
+    process = start("run", *words, *kept)
     kill_each(process, run, (*map(Member, PLAYERS), FIRST, SECOND), PLAYERS)
     more = json.loads((run / "checkpoint" / "manifest.json").read_text())["updates"] + 20
     again = start("run", "--resume", run, "--set", f"total_updates={more}", "--json").wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from gated import GATE, opened
 from helpers import ROOT, SUPPORT
+from late import PICTURES
 from named import LEARNER, acting
 from real_runs import TINY, Artos, Outcome, updates
 
@@ -31,27 +33,6 @@ Start = Callable[..., Artos]
 FIRST, SECOND = acting(0, 1)
 FEW = ("--set", "after=64", "--set", "batch=32", "--set", "hidden=16")
 CARTPOLE = ("--env", "CartPole-v1", "--actors", "2")
-LATE_ENVIRONMENT = '''
-"""An environment whose rewards are of no seed after a while: nothing repeats them."""
-
-import os
-
-import gymnasium
-
-
-class Late(gymnasium.Wrapper):
-    steps = 0
-
-    def step(self, action):
-        self.steps += 1
-        obs, reward, *others = super().step(action)
-        chance = int.from_bytes(os.urandom(4)) / 2**32 if self.steps > 40 else 0.0
-        return obs, reward + chance, *others
-
-
-def late():
-    return Late(gymnasium.make("CartPole-v1"))
-'''
 
 
 @pytest.fixture
@@ -115,8 +96,9 @@ def test_a_run_that_draws_by_priority_and_was_resumed(
     artos = start(*words, "--run-dir", run)
     artos.until(lambda: saved(run) > 8 and rests(run))
     artos.signal(how)
+    opened(home, 1)  # one that is stopped finishes what is in flight
     artos.wait()
-    opened(home, 1, 2)
+    opened(home, 2)
     outcome = start("run", "--resume", run, "--json").wait()
     assert outcome.status == 0, outcome.err
     (given,) = rated(run, 1)
@@ -280,7 +262,7 @@ def test_a_damaged_weight_is_noticed(short: Path, tmp_path: Path) -> None:
 
 
 def test_an_environment_that_no_seed_repeats_is_named(start: Start, home: Path) -> None:
-    (home / "late.py").write_text(LATE_ENVIRONMENT)
+    shutil.copy(SUPPORT / "late.py", home)
     run = home / "run"
     words = ("run", "ppo", "--env", "late:late", "--actors", 1, *TINY, "--total-steps", 160)
     outcome = start(*words, "--run-dir", run, "--json").wait()
@@ -288,6 +270,34 @@ def test_an_environment_that_no_seed_repeats_is_named(start: Start, home: Path) 
     found = replayed(run, trust=True)
     assert not found.equal
     assert str(found.first_difference) == "actor 0 wrote other rows in steps 32 to 47"
+
+
+@pytest.mark.long
+def test_pictures_that_no_seed_repeats_are_named_with_member_and_step(
+    start: Start, home: Path
+) -> None:
+    """All else is the same: actions are drawn at random. Records of an earlier ARTOS say less."""
+    shutil.copy(SUPPORT / "late.py", home)
+    run = home / "run"
+    every = ("--set", "envs=1", "--set", "sync=1", "--set", "epsilon=1.0", "--total-steps", 800)
+    only_of_actor_1 = ("--actors", 2, "--seed", 2)
+    words = ("run", "dqn", "--env", "late:Pictures", *only_of_actor_1, *FEW, *every)
+    outcome = start(*words, "--run-dir", run, "--json").wait()
+    assert outcome.status == 0, outcome.err
+    found = replayed(run, trust=True)
+    assert not found.equal
+    first = found.first_difference
+    assert first is not None
+    assert first.member == "actor 1"
+    resets = PICTURES // 20  # each has a row of its own; of the round before there may be no sums
+    row = PICTURES + 1 + resets
+    assert (first.step or 0) <= row < (first.until or 0) <= row + 16
+    journal = run / "journal.jsonl"
+    journal.write_text(re.sub(r',"large":"[^"]*"', "", journal.read_text()))
+    found = replayed(run, trust=True)
+    assert found.versions > 8, "those made of pictures that came out the same"
+    said = f"learner made another version at version {found.versions}"
+    assert str(found.first_difference) == said
 
 
 def test_what_cannot_be_replayed_is_refused_with_all_that_is_in_the_way(

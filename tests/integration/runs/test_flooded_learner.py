@@ -36,8 +36,8 @@ class Slow(DQN):
         time.sleep(0.05)
 
 
-def workload(total_steps: int = 20_000):
-    base = dqn(total_steps=total_steps)
+def workload(total_steps: int = 20_000, actors: int = 1):
+    base = dqn(total_steps=total_steps, actors=actors)
     table = {"learner.look": EachArrival(), **base.triggers, "actors.sample": RoundTrigger()}
     return replace(base, name="flood", learner=Slow(lr=1e-3), steps=1, triggers=table)
 """
@@ -51,8 +51,11 @@ def flood(home: Path) -> str:
 
 
 @pytest.mark.long
-def test_updates_are_made_beside_it(flood: str, artos: Callable[..., Outcome]) -> None:
-    ended = artos("run", flood, "--total-steps", 1100, "--run-dir", "r", "--json")
+@pytest.mark.parametrize("mode", [(), ("--inline", "--actors", 4)], ids=["processes", "inline"])
+def test_updates_are_made_beside_it(
+    mode: tuple[object, ...], flood: str, artos: Callable[..., Outcome]
+) -> None:
+    ended = artos("run", flood, "--total-steps", 1100, "--run-dir", "r", "--json", *mode)
     assert ended.status == 0, ended.err
     assert "learner.look fires faster than the learner works" in ended.err
     summary = json.loads(ended.out)

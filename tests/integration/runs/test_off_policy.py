@@ -126,3 +126,46 @@ def test_actors_give_their_rows_first_priorities(artos: Callable[..., Outcome], 
     assert outcome.summary["updates"] == 40
     metrics = read_history(home / "off" / "progress.csv")[-1]
     assert 0 < float(metrics["metrics/first_weight"]) < 0.9, "1 if all priorities were the same"
+
+
+KEEPING = """
+from dataclasses import replace
+
+import numpy as np
+from counting import Bookkeeper
+from counting import workload as counting
+
+from artos import Workload
+
+
+class Keeping(Bookkeeper):
+    def setup(self, context):
+        super().setup(context)
+        self.blocks, self.copied = context.blocks, []
+
+    def update(self, batch, call):
+        for actors, versions in self.copied:
+            self.blocks[0].drawn.note(actors, versions)
+        versions = batch.versions()
+        actors = np.repeat([claim.actor for claim in batch.claims], versions.shape[1])
+        self.copied.append((actors, versions.flatten()))
+        return super().update(batch, call)
+
+
+def workload() -> Workload:
+    return replace(counting(2, 320), name="keeping", learner=Keeping())
+"""
+
+
+def test_rows_that_a_learner_copied_are_as_old_as_it_says(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    """Each update learns from all rows so far, of which 32 are new."""
+    (home / "keeping.py").write_text(KEEPING)
+    outcome = artos("run", "keeping.py:workload", "--inline", "--json", "--run-dir", "off")
+    assert outcome.status == 0, outcome.err
+    summary = outcome.summary
+    assert summary["updates"] == 10
+    assert summary["lag_max"] == 9
+    assert sum(summary["lag_histogram"].values()) == 32 * sum(range(1, 11))
+    assert {each["rows"] for each in summary["lag_by_actor"].values()} == {16 * sum(range(1, 11))}

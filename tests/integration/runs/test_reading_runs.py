@@ -164,6 +164,11 @@ def test_members_are_killed_and_the_run_goes_on(start: Start, home: Path, read: 
             "history=126",
             "Reader.history must be within 0 and 125, as many past versions",
         ),
+        (
+            "past_of=rival",
+            "Reader.past_of has 'rival': name learners there, beside the first, whose",
+        ),
+        ("past_of=learner", "Reader.past_of has 'learner': name learners there, beside the first"),
         ("history=0", "Reader.every is 2, but no past version is kept: set history, or leave it"),
     ],
 )

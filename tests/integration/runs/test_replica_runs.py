@@ -68,6 +68,46 @@ def test_killed_replicas_come_back_where_the_others_are(start: Start, home: Path
     assert not shared_memory()
 
 
+def test_replicas_of_one_learner_of_several(start: Start, home: Path) -> None:
+    """The model has two processes, PPO has one; a kill of either replica changes no bit of either.
+
+    In one process, where one learner does the work of both replicas, it is the same but for
+    rounding.
+    """
+    for file in ("gated.py", "divided_model.py"):
+        shutil.copy(SUPPORT / file, home)
+    gated = ("run", "divided_model.py:workload", "--env", "gated:Gated", "--json", "--seed", 1)
+    gated = (*gated, "--total-steps", 4 * 3 * GATE, "--set", "learners=model=2")
+    killed, calm, inline = home / "killed", home / "calm", home / "inline"
+    artos = start(*gated, "--run-dir", killed)
+    for number, rank in enumerate((1, 0), 1):
+        before = fits(killed)
+        artos.until(lambda: fits(killed) > before + 3)  # noqa: B023
+        artos.kill(Member("model", rank))
+        opened(home, number)
+    outcome = artos.wait()
+    assert outcome.status == 0, outcome.err
+    assert outcome.summary["restarts"] == 2
+    lines = journal(killed)
+    assert [line["died"] for line in lines if "died" in line] == ["model 1", "model"]
+    learning = {line["ready"] for line in lines if "ready" in line} - {"actor 0", "actor 1"}
+    assert learning == {"learner", "model", "model 1"}
+    assert start(*gated, "--run-dir", calm).wait().status == 0
+    wanted = checkpointed(calm)
+    assert any(name.startswith("model/") for name in wanted)
+    for name, array in checkpointed(killed).items():
+        np.testing.assert_array_equal(array, wanted[name], err_msg=name)
+    assert commanded(home, (*gated, "--run-dir", inline, "--inline")).status == 0
+    for name, array in checkpointed(inline).items():
+        np.testing.assert_allclose(wanted[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+    assert not artos.survivors()
+    assert not shared_memory()
+
+
+def fits(run: Path) -> int:
+    return sum(line.get("by") == "model" for line in journal(run))
+
+
 def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> None:
     """Neither ever has one of the devices while it waits for ever for the other one's."""
     started: list[Artos] = []

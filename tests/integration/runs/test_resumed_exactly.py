@@ -49,6 +49,13 @@ CASES = {
     "grpo": (14, 10, ("grpo", "--set", "groups=2", "--set", "group=4", "--set", "width=16")),
     "dqn": (100, 120, ("dqn", *REPLAY, "--set", "replay_size=160", *EVALUATED)),
     "dqn-prioritised": (101, 120, ("dqn", *REPLAY, "--set", "replay=prioritised")),
+    "dqn-central": (
+        100, 120, ("dqn", *REPLAY, "--set", "inference=central", "--set", "splits=2"),
+    ),
+    "r2d2-central": (
+        41, 40, ("r2d2", *REPLAY, "--set", "inference=central", "--set", "splits=2"),
+    ),
+    "sac-central": (60, 60, ("sac", *PENDULUM, *REPLAY, "--set", "inference=central")),
     "sac": (60, 60, ("sac", *PENDULUM, *REPLAY)),
     "td3": (61, 60, ("td3", *PENDULUM, *REPLAY)),
     "ddpg": (61, 60, ("ddpg", *PENDULUM, *REPLAY)),

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from inline_runs import commanded, finished, registered
+from learned import learned
 from named import LEARNER, acting
 from real_runs import Artos, Outcome, checkpointed, updates
 from text_servers import TextServer
@@ -29,11 +30,12 @@ def words(settings: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize("loss", get_args(Loss))
-def test_it_ends_with_texts_that_are_right(loss: str, home: Path) -> None:
+def test_it_ends_with_texts_that_are_right(loss: str, seed: int, home: Path) -> None:
     """And with log-probabilities that are those of the learner, at no lag."""
     settings = words(QUICK | {"loss": loss, "max_lag": 0})
-    task = ("run", "grpo", "--env", TASK, "--inline", "--seed", 2, "--total-updates", 70)
+    task = ("run", "grpo", "--env", TASK, "--inline", "--seed", seed, "--total-updates", 70)
     found = commanded(home, (*task, "--run-dir", "right", *settings))
     assert found.status == 0, found.err
     rows = list(csv.DictReader((home / "right" / "progress.csv").read_text().splitlines()))
@@ -44,6 +46,14 @@ def test_it_ends_with_texts_that_are_right(loss: str, home: Path) -> None:
     assert rewards[0] < 0.5 < rewards[-1]
     assert exact[-1] >= 0.9
     assert max(map(abs, mismatch)) <= 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_its_defaults_learn_their_task(start: Callable[..., Artos], home: Path) -> None:
+    """Six digits; texts that are not right in all of them are paid less than 0.5."""
+    run = start("run", "grpo", "--seed", 1, "--total-updates", 120, "--run-dir", "usual", "--json")
+    assert learned(run, home / "usual", 500, 0.6)
 
 
 @pytest.fixture

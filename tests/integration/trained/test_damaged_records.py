@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from damage import DAMAGES, VALUES, Damage, places, with_field, within
@@ -14,10 +18,18 @@ from damage import DAMAGES, VALUES, Damage, places, with_field, within
 import artos
 from artos.errors import ArtosError
 from artos.runs.exit_status import ExitStatus
+from artos.runtime.preload import Preloaded
 from deploy.cli.__main__ import main
+from deploy.dashboard.answers import Answers
+from deploy.dashboard.app import encoded
+from deploy.dashboard.sources import Folders
+from deploy.figures.drawing import Format, drawn
+from deploy.figures.questions import Answer
 from head.records import evaluations
 from head.records.episodes import Episodes
 from head.records.progress_log import last_status, read_history
+from head.run.request import reference_of
+from triggers.registration import prepare
 
 JSON = ("config.json", "summary.json", "checkpoint/manifest.json", "live.json", "journal.jsonl")
 FILES = (
@@ -38,7 +50,7 @@ def command(*words: str) -> Callable[[Path], object]:
     """A command about a run; its exit status is one that the house has."""
 
     def read(run: Path) -> str:
-        named = {"RUN": str(run), "RUNS": str(run.parent)}
+        named = {"RUN": str(run), "RUNS": str(run.parent), "OUT": str(run.with_name("out"))}
         status = main([named.get(word, word) for word in words])
         assert status in (ExitStatus.DONE, ExitStatus.REFUSED, ExitStatus.FAILED)
         return run.name
@@ -46,7 +58,41 @@ def command(*words: str) -> Callable[[Path], object]:
     return read
 
 
-READERS: dict[str, Callable[[Path], object]] = {
+def ask_dashboard(run: Path) -> str:
+    """All that its page asks; it shows what is refused as words."""
+    answers = Answers(Folders(run.parent))
+    for ask in answers.of_all().values():
+        with suppress(ArtosError, OSError):
+            encoded(ask({}))
+    for ask_of in answers.of_run().values():
+        for query in ({"actor": "0", "row": "20"}, {"version": "2"}):
+            with suppress(ArtosError, OSError):
+                encoded(ask_of(run.name, query))
+    with suppress(ArtosError, OSError):
+        answers.metrics("")
+    return run.name
+
+
+def track(run: Path) -> object:
+    """Send it to a tracker that is a folder beside it."""
+    there = {"TENSORBOARD_LOGGING_DIR": str(run.with_name("sent"))}
+    with mock.patch.dict(os.environ, there):
+        return command("track", "RUN", "--to", "tensorboard")(run)
+
+
+def plot(run: Path) -> object:
+    """Each figure in the format in which the report does not draw it."""
+
+    def files(answer: Answer, *kinds: Format) -> dict[Format, bytes]:
+        others = tuple(kind for kind in kinds if kind != answer.best)
+        return dict.fromkeys(kinds, b"") | drawn(answer.draw, others, answer.size)
+
+    with mock.patch.object(Answer, "files", files):
+        return command("plot", "RUN", "-o", "OUT")(run)
+
+
+Readers = dict[str, Callable[[Path], object]]
+READERS: Readers = {
     "load": lambda run: artos.load(run, trust=True),
     "episodes": lambda run: Episodes.read(run / "episodes.csv"),
     "evaluations": lambda run: evaluations.read(run / "evaluations.csv"),
@@ -59,6 +105,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "usage": command("usage", "RUN"),
     "usage of all": command("usage", "--runs", "RUNS"),
     "logs": command("logs", "RUN"),
+    "trace": command("trace", "RUN", "-o", os.devnull),
+    "why": command("why", "RUN"),
+    "metrics": command("metrics", "RUN"),
+    "dashboard": ask_dashboard,
     "stop": command("stop", "RUN"),
     "scale": command("scale", "RUN", "3"),
     "eval": command("eval", "RUN", "--trust", "--episodes", "1"),
@@ -66,6 +116,14 @@ READERS: dict[str, Callable[[Path], object]] = {
     # The last one, as it changes the run.
     "resume": command("run", "--resume", "RUN", "--trust", "--json", "--total-steps", "384"),
 }
+SLOW: Readers = {
+    "replay": command("replay", "RUN", "--trust", "--verify"),
+    "plot": plot,
+    "report": command("report", "RUN", "-o", os.devnull),
+    "track": track,
+}
+"""Those that take seconds come first where there is time for them."""
+EVERY = SLOW | READERS
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +140,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def check(run: Path, readers: dict[str, Callable[[Path], object]] = READERS) -> None:
+@pytest.fixture(scope="module")
+def _imported() -> Iterator[None]:
+    """What prepares a replay is forked from where its code is imported, which takes a second."""
+    with Preloaded(reference_of("ppo", {}, Path())) as preloaded:
+        there = partial(prepare, preloaded=preloaded)
+        with mock.patch("deploy.replay.opening.prepare", there):
+            yield
+
+
+def check(run: Path, readers: Readers = READERS) -> None:
     for name, read in readers.items():
         with within(DEADLINE, name):
             assert any(word in said(read, run) for word in (run.name, "setting ")), name
@@ -106,10 +173,12 @@ def named(run: Path, name: str) -> Path:
     return file
 
 
-def check_damaged(whole: Path, name: str, damage: Damage, run: Path) -> None:
+def check_damaged(
+    whole: Path, name: str, damage: Damage, run: Path, readers: Readers = READERS
+) -> None:
     shutil.copytree(whole, run)
     damage(named(run, name), random.Random(f"{name}{damage.__name__}"))
-    check(run)
+    check(run, readers)
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -119,6 +188,7 @@ def test_words_name_what_is_wrong(name: str, whole: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("_imported")
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
@@ -129,7 +199,7 @@ def test_words_name_what_is_wrong(name: str, whole: Path, tmp_path: Path) -> Non
 def test_every_file_in_every_other_way(
     name: str, damage: Damage, whole: Path, tmp_path: Path
 ) -> None:
-    check_damaged(whole, name, damage, tmp_path / "r0")
+    check_damaged(whole, name, damage, tmp_path / "r0", EVERY)
 
 
 def damaged_fields(whole: Path, name: str) -> Iterator[tuple[str, str]]:
@@ -144,7 +214,10 @@ def damaged_fields(whole: Path, name: str) -> Iterator[tuple[str, str]]:
                 yield f"{name}: {number}: {at} = {value!r}"[:200], "\n".join(changed) + "\n"
 
 
-def check_fields(whole: Path, name: str, tmp_path: Path, chosen: Callable[[], bool]) -> None:
+def check_fields(
+    whole: Path, name: str, tmp_path: Path, chosen: Callable[[], bool],
+    readers: Readers = READERS,
+) -> None:  # fmt: skip
     for what, text in damaged_fields(whole, name):
         if chosen():
             run = tmp_path / "r0"
@@ -152,7 +225,7 @@ def check_fields(whole: Path, name: str, tmp_path: Path, chosen: Callable[[], bo
             shutil.copytree(whole, run)
             (run / name).write_text(text)
             try:
-                check(run)
+                check(run, readers)
             except BaseException as error:
                 error.add_note(what)
                 raise
@@ -166,6 +239,15 @@ def test_some_fields(name: str, whole: Path, tmp_path: Path) -> None:
     rnd = random.Random(name)
     share = SAMPLE / len(FIELDS) / sum(1 for _ in damaged_fields(whole, name))
     check_fields(whole, name, tmp_path, lambda: rnd.random() < share)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_imported")
+@pytest.mark.parametrize("name", FIELDS)
+def test_some_fields_for_those_that_take_longer(name: str, whole: Path, tmp_path: Path) -> None:
+    rnd = random.Random(f"slow {name}")
+    share = SAMPLE / len(FIELDS) / sum(1 for _ in damaged_fields(whole, name))
+    check_fields(whole, name, tmp_path, lambda: rnd.random() < share, SLOW)
 
 
 @pytest.mark.long

@@ -100,6 +100,17 @@ def test_it_is_written_down_once_all_have_ended(node: Node) -> None:
     assert node.record.branches == 0
 
 
+def test_each_says_with_which_weights_it_was_played(node: Node) -> None:
+    order = msgspec.structs.replace(node.order, weights="/runs/other")
+    node.branches.ask(ACTOR, order, node.result)
+    node.tell(Found(0, 1.0, 1, version=9), Found(1, fault="raised", version=9))
+    node.branches.heard(ACTOR, Branched("fork", 0, 64, 7))
+    found = node.written
+    assert found["version"] == 7, "the actor's own"
+    assert [child["version"] for child in found["children"]] == [9, 9, -1]
+    assert {child["weights"] for child in found["children"]} == {"/runs/other"}
+
+
 def test_why_an_actor_cannot_is_passed_on(node: Node) -> None:
     node.branches.ask(ACTOR, node.order, node.result)
     node.branches.heard(ACTOR, Branched(fault="it has threads"))

@@ -276,3 +276,21 @@ def test_slots_that_could_not_be_told_are_told_later(
     host.step()
     file = tmp_path / "runs" / "s" / "executor.json"
     assert read_order(file, ExecutorOrder).assign.slots == 7
+
+
+def test_workers_of_one_name_are_told_apart_by_what_they_are_the_owners_of(
+    host: ExecutorHost, tmp_path: Path
+) -> None:
+    """As those of two clusters on one machine: each counts the memory of its own executors."""
+    (tmp_path / "w1-2b").mkdir()
+    other = ExecutorHost(
+        "w1", lambda: (0,), tmp_path, Archives(tmp_path / "other"), tmp_path / "w1-2b",
+        SystemClock(), 30.0,
+    )  # fmt: skip
+    owners = []
+    for each, folder in ((host, "runs"), (other, "w1-2b")):
+        each.assign(assign())
+        each.step()
+        owners.append(read_order(tmp_path / folder / "r" / "executor.json", ExecutorOrder).owner)
+    other.kill()
+    assert owners == ["runs", "w1-2b"]

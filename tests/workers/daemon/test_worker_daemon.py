@@ -11,9 +11,10 @@ import pytest
 
 from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded
-from artos.protocol.control import PROTOCOL, Welcome
+from artos.protocol.control import PROTOCOL, Leave, Leaving, Load, Welcome
 from artos.protocol.message import Message, Restarted
 from artos.system.faults import Faults
+from artos.transport.handshakes import LinkFault
 from artos.transport.keys import make_keys
 from artos.transport.messenger import HEAD
 from artos.version import VERSION
@@ -24,9 +25,10 @@ from workers.daemon.daemon import WorkerDaemon, WorkerOptions
 class Line:
     """What the head says, and what it was told."""
 
-    malformed, link_fault = 0, None
+    malformed = 0
 
     def __init__(self) -> None:
+        self.link_fault: LinkFault | None = None
         self.faults = Faults()
         self.says: list[Message] = []
         self.told: list[Message] = []
@@ -58,9 +60,23 @@ def worker(
 ) -> Iterator[Any]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     make_keys(tmp_path / "keys")
-    options = WorkerOptions("tcp://127.0.0.1:1", tmp_path / "keys", "w1")
+    (tmp_path / "joined").touch()  # as an earlier one that was killed left it
+    options = WorkerOptions(
+        "tcp://127.0.0.1:1", tmp_path / "keys", "w1", joined=tmp_path / "joined"
+    )
     with WorkerDaemon(options, clock) as worker:
         yield worker
+    assert not (tmp_path / "joined").exists()
+
+
+def test_it_says_how_much_shared_memory_may_be_taken(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTOS_SHM_BYTES", "1")
+    line.says.append(Welcome(PROTOCOL, VERSION, 10.0))
+    worker.turn()
+    (load,) = (each for each in line.told if isinstance(each, Load))
+    assert load.shm_bytes == 1, "nothing; 0 would be any number"
 
 
 def test_a_head_that_never_answers_is_waited_for_a_minute(
@@ -73,6 +89,25 @@ def test_a_head_that_never_answers_is_waited_for_a_minute(
         worker.turn()
 
 
+def test_a_file_says_whether_it_is_with_the_head(
+    worker: WorkerDaemon, line: Line, tmp_path: Path
+) -> None:
+    def joined(*said: Message) -> bool:
+        line.says += said
+        worker.turn()
+        return (tmp_path / "joined").exists()
+
+    welcome = Welcome(PROTOCOL, VERSION, 10.0)
+    assert not joined()
+    assert joined(welcome)
+    assert not joined(Restarted())
+    assert joined(welcome)
+    line.link_fault = LinkFault.NOBODY
+    assert not joined()
+    line.link_fault = None
+    assert joined()
+
+
 def test_a_head_that_answered_once_may_come_up_for_a_moment_only(
     worker: WorkerDaemon, line: Line, clock: ManualClock
 ) -> None:
@@ -82,3 +117,47 @@ def test_a_head_that_answered_once_may_come_up_for_a_moment_only(
     worker.turn()
     clock.advance(1000)
     worker.turn()
+
+
+class Executors:
+    """An executor that does not end by itself."""
+
+    descriptors, runs, empty = (), ("r1",), False
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def step(self) -> list[Message]:
+        return []
+
+    def unassign_all(self) -> None:
+        self.told.append("end")
+
+    def kill(self) -> None:
+        self.told.append("die")
+
+
+def test_it_leaves_within_the_time_that_its_machine_still_has(
+    worker: WorkerDaemon, line: Line, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third of it is for moves; that is true also if the time comes after a signal."""
+    executors = Executors()
+    monkeypatch.setattr(worker, "_executors", executors)
+    line.says.append(Welcome(PROTOCOL, VERSION, 10.0))
+    worker.turn()
+
+    def said(*messages: Message, after: float) -> list[str]:
+        clock.advance(after)
+        line.says += messages
+        executors.told.clear()
+        worker.turn()
+        return executors.told
+
+    worker._stop()  # as on SIGTERM: it has 30 s
+    assert said(after=0.0) == []
+    assert [type(each) for each in line.told].count(Leaving) == 1
+    assert said(Leave("its machine is taken back", 7.0), after=2.0) == [], "so 9 s in all"
+    assert said(Leave("its machine is taken back", 20.0), after=0.5) == [], "as it knew before"
+    assert said(after=1.0) == ["end"]
+    assert said(after=5.0) == ["end"]
+    assert said(after=1.0) == ["end", "die"]

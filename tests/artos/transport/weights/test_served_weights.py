@@ -6,13 +6,14 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from killed_inside import killed_inside
 from text_servers import LITTLE, TextServer
 
 from artos.envs.make import describe
@@ -122,6 +123,31 @@ def test_an_actor_that_was_killed_while_it_told_leaves_no_server_that_waits(
         asked(server.url, "POST", "/pause?mode=wait")
         assert goes_on()[0] == 0
         assert asked(server.url, "GET", "/is_paused") == {"is_paused": False}
+
+
+@pytest.mark.parametrize("verb", ["/update_weights", "/update_weight_version", "/resume"])
+def test_an_actor_is_killed_with_the_lock_while_it_tells(
+    verb: str, server: TextServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it says this; whoever comes next has the lock, and the server goes on."""
+    ours, waiting = channel(tmp_path, server.url), channel(tmp_path, server.url)
+    for version in (0, 1):
+        ours.send(version, transformer(version)[2])
+        if version == 0:
+            ours.receive(0, NONE)
+    answer = VllmServer._answer
+
+    def tell(halt: Callable[[], Any]) -> None:
+        def until(server: VllmServer, method: str, path: str, *given: Any, **named: Any) -> Any:
+            return halt() if path == verb else answer(server, method, path, *given, **named)
+
+        monkeypatch.setattr(VllmServer, "_answer", until)
+        ours.receive(1, NONE)
+
+    killed_inside(tell)
+    assert asked(server.url, "GET", "/is_paused") == {"is_paused": True}
+    assert waiting.receive(1, NONE)[0] == 1
+    assert waiting.complete([[3, 4, 11]], 1, 2, 1, greedy=True).version == 1
 
 
 def test_a_server_that_lost_its_weights_is_told_again(server: TextServer, tmp_path: Path) -> None:

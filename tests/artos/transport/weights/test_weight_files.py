@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
+from killed_inside import killed_inside
 
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, WeightsUnusable
@@ -86,12 +90,55 @@ def test_only_the_last_versions_are_kept_and_late_readers_take_the_newest(tmp_pa
     assert kept == [f"step_{version}" for version in range(2, 10)]
 
 
+def test_what_a_killed_learner_did_not_come_to_remove_goes_with_the_next_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, _ = ends(tmp_path)
+    for version in range(8):
+        learner.send(version, weights(version))
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        learner.send(8, weights(8))
+    again, _ = ends(tmp_path)
+    again.send(8, weights(8))
+    (tmp_path / "run_0" / "step_of_mine").mkdir()
+    again.send(9, weights(9))
+    kept = sorted(path.name for path in (tmp_path / "run_0").glob("step_*"))
+    assert kept == [*(f"step_{version}" for version in range(2, 10)), "step_of_mine"]
+
+
 def test_sending_a_version_again_changes_nothing(tmp_path: Path) -> None:
     """As a learner does that goes on from it."""
     learner, actor = ends(tmp_path)
     learner.send(3, weights(3))
     ends(tmp_path)[0].send(3, weights(99))
     np.testing.assert_array_equal(actor.receive(3, NONE)[1], weights(3))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("synced", [1, 2, 3, 4])
+def test_a_learner_is_killed_while_it_writes(
+    synced: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file, its folder, the signal or its folder are written, but not on the disk yet."""
+    learner, actor = ends(tmp_path)
+    learner.send(0, weights(0))
+
+    def write(halt: Callable[[], Any]) -> None:
+        left, sync = iter(range(1, synced)), os.fsync
+        monkeypatch.setattr(os, "fsync", lambda file: sync(file) if next(left, 0) else halt())
+        learner.send(1, weights(1))
+
+    killed_inside(write)
+    found, params = actor.receive(0, NONE)
+    assert found == (synced == 4), "a signal names what is there as a whole"
+    np.testing.assert_array_equal(params, weights(found))
+    ends(tmp_path)[0].send(1, weights(1))
+    found, params = actor.receive(1, NONE)
+    assert found == 1
+    ends(tmp_path)[0].send(2, weights(2))
+    assert not [*tmp_path.rglob(".*.tmp")], "drafts of the killed one"
+    np.testing.assert_array_equal(params, weights(1))
 
 
 def test_a_resumed_run_has_none_of_the_versions_of_before(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""`artos branch`: what is asked of the run, and how it is told what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artos.protocol.control import BranchRun, RunBranched
+from deploy.cli.__main__ import main
+from deploy.local import branching
+
+CHILD = {"return": 3.0, "steps": 3, "ended": True, "fault": "", "version": 9}
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[BranchRun]:
+    """What the live run `runs/live` was asked for; it answers at once."""
+    monkeypatch.delenv("ARTOS_HEAD", raising=False)
+    monkeypatch.chdir(tmp_path)
+    for name in ("live", "other"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.json").write_text("{}")
+    orders: list[BranchRun] = []
+
+    def answer(run: Path, order: BranchRun) -> RunBranched:
+        orders.append(order)
+        found: dict[str, Any] = {
+            "actor": 0, "row": 64, "version": 15, "by": "fork", "fault": "",
+            "so_far": {"return": 5.0, "steps": 5}, "children": [CHILD | {"weights": order.weights}],
+        }  # fmt: skip
+        (run / "1.json").write_text(json.dumps(found))
+        return RunBranched("1.json")
+
+    monkeypatch.setattr(branching.control, "branch", answer)
+    return orders
+
+
+@pytest.mark.parametrize(
+    ("flags", "run", "best"),
+    [
+        ((), "", False),
+        (("--best",), "live", True),
+        (("--with", "other"), "other", False),
+        (("--with", "runs/other", "--best"), "other", True),
+    ],
+)
+def test_whose_weights_act(
+    flags: tuple[str, ...], run: str, best: bool, asked: list[BranchRun], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    weights = str(tmp_path.resolve() / "runs" / run) if run else ""
+    assert main(["branch", "live", "--times", "1", *flags]) == 0
+    assert [(order.weights, order.best) for order in asked] == [(weights, best)]
+    said = capsys.readouterr().out
+    assert f"1 of 1 continuations, by fork{f', with version 9 of {run}' * bool(run)}\n" in said
+
+
+def test_a_run_that_is_not_there_is_refused(
+    asked: list[BranchRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["branch", "live", "--times", "1", "--with", "othre"]) == 2
+    assert "othre" in capsys.readouterr().err
+    assert main(["branch", "live", "--times", "0", "--until", "0"]) == 2
+    found = capsys.readouterr().err
+    assert "times=0" in found
+    assert "until=0" in found, "both at once"
+    assert asked == []

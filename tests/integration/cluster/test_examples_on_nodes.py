@@ -1,0 +1,80 @@
+"""Algorithms that users write by the documents alone: wherever they run, and whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from clusters import Cluster
+from helpers import ROOT
+from inline_runs import commanded
+from named import LEARNER, acting
+from real_runs import Artos, kill_each
+
+from artos.specs.members import Member
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+
+EXAMPLES = {"my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model"))}
+"""Files, and who else may be killed."""
+ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
+
+
+@pytest.fixture(params=EXAMPLES)
+def name(request: pytest.FixtureRequest, code: Path) -> str:
+    shutil.copy(ROOT / "docs" / "examples" / f"{request.param}.py", code)
+    return str(request.param)
+
+
+def test_here_they_go_on_whoever_is_killed(name: str, code: Path) -> None:
+    """Then from their checkpoints."""
+    folder, victims = code / "run", (acting(1)[0], LEARNER, *EXAMPLES[name])
+    started = [Artos(code, ("run", f"{name}.py:workload", *ENDLESS, "--run-dir", folder))]
+    try:
+        kill_each(started[0], folder, victims, ("learner", "actor 0", "actor 1"))
+        ended = json.loads((folder / "summary.json").read_text())
+        assert ended["restarts"] == len(victims)
+        wanted = ended["updates"] + 3
+        more = ("run", "--resume", folder, "--total-updates", wanted, "--json")
+        started.append(Artos(code, more))
+        again = started[1].wait()
+        assert again.status == 0, again.err
+        assert again.summary["updates"] == wanted
+    finally:
+        for process in started:
+            process.end()
+
+
+def test_in_one_process_they_go_on_from_their_checkpoints(name: str, code: Path) -> None:
+    updates = ("--inline", "--json", "--total-updates")
+    first = ("run", f"{name}.py:workload", "--run-dir", "run", "--total-steps", 0, *updates, 3)
+    for command in (first, ("run", "--resume", "run", *updates, 5)):
+        found = commanded(code, command)
+        assert found.status == 0, found.err
+    assert found.summary["updates"] == 5
+
+
+def test_on_nodes_they_go_on_whoever_is_killed(name: str, cluster: Cluster) -> None:
+    """The learner, those beside it and a node; then the run goes on from its checkpoint."""
+    workload = f"{name}.py:workload"
+    cluster.begin(workload, total_steps=0, total_updates=100_000)
+    for node in ("w1", "w2"):
+        cluster.open(node)
+    cluster.place({0: "w1", 1: "w2"})
+    cluster.until_update(3)
+    cluster.kill_learner()
+    cluster.until_update(cluster.updates() + 3)
+    cluster.kill_node("w2")
+    cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+    cluster.until_update(cluster.updates() + 3)
+    cluster.stop()
+    made = cluster.finish()["updates"]
+
+    cluster.begin(workload, resume=True, total_steps=0, total_updates=made + 3)
+    cluster.open("w1")
+    cluster.place({0: "w1", 1: "w1"})
+    again = cluster.finish()
+    assert (again["outcome"], again["updates"], again["restarts"]) == ("done", made + 3, 0)
+    assert cluster.survivors() == []
