@@ -179,6 +179,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     knows.
 
     ``cpu`` is how many CPU-seconds the learner's process used meanwhile, with all its threads.
+    ``written`` is the row up to which the actor has written by now: a round may end early.
 
     The process manager adds for how many seconds the invocation waited for a ``slot``, if it did,
     for how many more it ``waited`` for the actor's process, and how long that process took to be
@@ -206,6 +207,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     begun: tuple[Small, ...] = ()
     agents: tuple[Small, ...] = ()
     beside: dict[Name, Version] = {}
+    written: Count = 0
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

@@ -249,6 +249,7 @@ class ActorRole:
             begun=tuple(self._actor.begun[newest]),
             agents=tuple(self._actor.agents_ended[newest]),
             beside=self._others.versions if self._others else {},
+            written=self._block.written,
         )
 
 

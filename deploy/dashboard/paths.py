@@ -62,6 +62,7 @@ def path_of_row(
     at = reading.search(lambda line: _end(line) if line.get("by") == name else None, row + 1)
     soon = _read(index, reading, at, story)
     early = story.of_episodes or _hands_over_episodes(shape.triggers)
+    early = early and not (story.round and {"ended", "kept"} & story.round.line.keys())
     made, lag = None if early else story.round, None
     steps = [_step("round", made)] if made else []
     said = [*_of_its_round(story, name, row, early=early)]
@@ -352,7 +353,7 @@ def _end(line: Line) -> int | None:
     """The row up to which an actor has sampled with this line; None if that is not in it."""
     if "again" in line:  # nobody answered for it; of a round whose node is gone, some rows are left
         return line.get("kept") or int(line["asked"][0]) or None
-    return line.get("stop") or None
+    return line.get("ended") or line.get("stop") or None
 
 
 def _hands_over_episodes(spec: Any) -> bool:

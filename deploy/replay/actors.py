@@ -216,6 +216,10 @@ class ReplayedActor:
             reader.wrote(self._block, start)
 
     def _compare(self, item: Round, start: int) -> None:
+        rows, recorded = self._block.written - start, max(0, item.end - start)
+        if rows != recorded and (item.rows, item.ended) != (None, None):
+            what = f"wrote {rows} rows instead of {recorded}"
+            raise self._differs(what, start, item.end)
         what = "wrote other rows"
         if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
             raise self._differs(what, start, item.end)

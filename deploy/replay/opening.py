@@ -310,8 +310,9 @@ def _of_the_records(
         )
     for actor in sorted(set().union(*(script.unknown for script in scripts))):
         yield (
-            f"{Member(ACTORS, actor)} was in the midst of a round when its node was lost, and an "
-            "earlier ARTOS did not record of which"
+            f"{Member(ACTORS, actor)} was in the midst of a round when its node was lost, and it "
+            "is not known of which: an earlier ARTOS did not record it, and where several rounds "
+            "may end early only the node knew where they ended"
         )
 
 

@@ -30,8 +30,9 @@ class Round(NamedTuple):
 
     It sampled up to row ``stop`` (0: it only bound weights), with weights of this version.
     ``rows`` is a checksum of what it wrote, if there is one; ``large`` has sums of the large values
-    of each row, if there are any. Of a round whose node was lost only the rows up to ``kept`` are
-    left. ``beside`` has the versions of other learners.
+    of each row, if there are any. If it could end early it
+    says where it ``ended``. Of a round whose node was lost only
+    the rows up to ``kept`` are left. ``beside`` has the versions of other learners.
     """
 
     firing: int
@@ -45,11 +46,12 @@ class Round(NamedTuple):
     kept: int | None = None
     beside: Mapping[str, int] = MappingProxyType({})
     large: bytes = b""
+    ended: int | None = None
 
     @property
     def end(self) -> int:
         """The row up to which there is something of it; 0: it only bound weights."""
-        return self.stop if self.kept is None else self.kept
+        return next((row for row in (self.kept, self.ended) if row is not None), self.stop)
 
 
 Item = Started | Round
@@ -83,6 +85,7 @@ class _Line(msgspec.Struct, frozen=True):
     actor: Count = 0
     base: Count | str = msgspec.field(name="from", default=0)
     kept: Count | None = None
+    ended: Count | None = None
     beside: dict[str, Version] = {}
     sent_as: str = ""
 
@@ -163,7 +166,7 @@ class Script:
                 Round(
                     line.done or line.again, asked.stop, bool(asked.bind), line.version,
                     asked.steps, asked.progress, line.configuration, line.rows, line.kept,
-                    line.beside, line.large,
+                    line.beside, line.large, line.ended,
                 )
             )  # fmt: skip
 

@@ -222,7 +222,7 @@ class Tracer:
 
     def _rows_until(self, member: str, line: Mapping[str, Any]) -> int:
         """How many rows an actor has sampled by the end of a round; 0: that is not known."""
-        if (stop := line.get("stop")) is not None:
+        if (stop := line.get("ended") or line.get("stop")) is not None:
             return int(stop)
         if not self.steps or self.begun:
             return 0

@@ -101,6 +101,7 @@ class _Line(msgspec.Struct, frozen=True):
     rows: Count = 0
     large: str = ""
     kept: Count = 0
+    ended: Count = 0
     beside: dict[str, Version] = {}
     times: dict[str, _Seconds] = {}
     cpu: _Seconds = 0.0

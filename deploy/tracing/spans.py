@@ -180,7 +180,9 @@ class Spans:
         target, version = self._firings.get(number, ("", self._version))
         made, role = line.get("version", -1), _role(member)
         of = self._id(version, number, member)
-        if (actor := actor_of(member)) is not None and (stop := line.get("stop")):
+        if (actor := actor_of(member)) is not None and (
+            stop := line.get("ended") or line.get("stop")
+        ):
             rounds = self._rounds.setdefault(actor, deque(maxlen=_KEPT))
             rounds.append((rounds[-1][1] if rounds else 0, stop, of))
         if "lags" in line:

@@ -17,6 +17,7 @@ from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
+from triggers.events import Event, Rewound
 
 WIDE = "float32"
 _SMALL = 256
@@ -32,8 +33,9 @@ class Recording(Concern[Run]):
     newest weights, the environment steps made by then, and the share of the run, unless that is
     just the share of the steps. ``large`` has the sums of its rows' large values, if there is time
     and room for them. ``beside`` has the versions of other learners of which it reads something.
-    ``kept`` says up to which row there is anything of a round whose node is gone. Learners record
-    their own part (``artos.runs.tape``).
+    ``ended`` is the row at which a round ended that may end early; ``kept`` says up to which row
+    there is anything of one whose process is gone. Learners record their own part
+    (``artos.runs.tape``).
     """
 
     def __init__(self, run: Run) -> None:
@@ -61,7 +63,17 @@ class Recording(Concern[Run]):
             return NOTHING
         self._asked[member.rank].popleft()
         beside = {"beside": done.beside} if done.beside else NOTHING
-        return {**self._facts(member.rank, call, call.stop), **beside}
+        if not (call.stop and self.run.plan.short_rounds):
+            return {**self._facts(member.rank, call, call.stop), **beside}
+        end = min(call.stop, done.written)
+        return {**self._facts(member.rank, call, end), "ended": end, **beside}
+
+    def happened(self, event: Event) -> None:
+        """An actor's node is gone, and with it what it would have said of its last rounds."""
+        if isinstance(event, Rewound) and self.run.plan.short_rounds:
+            rounds = [call for call in self._asked.get(event.actor, ()) if call.stop]
+            if len(rounds) > 1:  # nobody knows where the first of them ended
+                self._ends[event.actor] = max(self._ends[event.actor], event.rows)
 
     def failed(self, member: Member, death: ExitReport) -> None:
         """It has done what is not asked any more, though it did not come to say so."""
@@ -69,8 +81,10 @@ class Recording(Concern[Run]):
             return
         asked = self._asked.get(member.rank, deque())
         for _ in range(len(asked) - len(self.run.invocations.of(member))):
-            self._again(member, call := asked.popleft(), call.stop)
-        # Of a round on a node that is gone there may be the rows that had arrived from it.
+            call = asked.popleft()
+            if self._ends[member.rank] < call.stop:
+                self._again(member, call, call.stop)
+        # The rows that had arrived of a round on a node that is gone; or it had ended early.
         kept = self.run.rounds.written_by(member.rank)
         if asked and self._ends[member.rank] < kept < asked[0].stop:
             self._again(member, asked[0], kept, kept=kept)
@@ -92,10 +106,10 @@ class Recording(Concern[Run]):
         asked: list[Any] = [call.stop, int(call.bind), call.steps]
         if call.progress != share(call.steps, plan.total_steps):
             asked.append(call.progress)
-        if not stop or plan.short_rounds:
-            return {"asked": asked}
-        start, self._ends[actor] = self._ends[actor], stop
+        start, self._ends[actor] = self._ends[actor], max(self._ends[actor], stop)
         block = self.run.ports.blocks[actor]
+        if stop <= start:
+            return {"asked": asked}  # it only bound weights, or its rows were there already
         if block.written < stop:
             return {"asked": asked}  # they are still on their way from another node
         sums = {"rows": checksum(block, start, stop), **self._of_large(block, start, stop)}

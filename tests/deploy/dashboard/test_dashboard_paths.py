@@ -122,6 +122,21 @@ def test_whole_episodes_are_told_apart_by_their_environment(told: Told) -> None:
     assert "no firing took it" in told.row(7, shape, 1).said
 
 
+def test_rounds_that_ended_early_are_told_apart_by_where_they_did(told: Told) -> None:
+    shape = shape_of(learner_update=WHOLE)
+    first = told.sampled(8, ended=5)
+    told.learned(Claim(0, 0, 5, 1), Claim(0, 0, 5, 3), version=1)
+    second = told.sampled(13, version=1, ended=9)
+    for row, firing, version in ((4, first, 0), (5, second, 1), (7, second, 1), (8, second, 1)):
+        found = told.row(row, shape, 2)
+        assert (found.steps[0].what, found.steps[0].facts["done"]) == ("round", firing)
+        assert found.steps[0].facts["version"] == version
+        assert "may end early" not in found.said
+    assert "is known to have reached row 9" in told.row(9, shape, 2).said
+    told.write(again=9, by="actor 0", version=2, asked=[17, 1, 0], rows=7, kept=12)
+    assert told.row(11, shape, 2).steps[0].facts["again"] == 9
+
+
 def test_an_episode_without_an_end_is_not_said_to_be_too_old(told: Told) -> None:
     told.sampled(8)
     cut = (Claim(0, 0, 5, 1),)

@@ -72,6 +72,21 @@ def test_of_a_round_whose_node_was_lost_some_rows_are_left(tmp_path: Path) -> No
     assert not found.unknown
 
 
+def test_a_round_that_ended_early(tmp_path: Path) -> None:
+    """Rows of its actor that came after it, from a node that was lost, are of no known round."""
+    lines: tuple[dict[str, Any], ...] = (
+        {"ready": "actor 0", "incarnation": 1},
+        {"done": 1, "by": "actor 0", "version": 0, "asked": [100, 1, 0], "rows": 5, "ended": 60},
+        {"lost": 0, "actor": 0, "node": "w1", "from": 90, "granted": 300},
+        {"ready": "actor 0", "incarnation": 9},
+    )
+    found = script(tmp_path, *lines)
+    _, round_, _ = found.actors[0]
+    assert isinstance(round_, Round)
+    assert (round_.stop, round_.end) == (100, 60)
+    assert found.unknown == {0}
+
+
 def test_rows_of_a_lost_node_that_no_line_tells_of(tmp_path: Path) -> None:
     """An earlier ARTOS did not record of which round they are."""
     found = script(

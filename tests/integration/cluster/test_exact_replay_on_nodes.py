@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from clusters import Cluster
 from elastic import needs_criu
+from helpers import ROOT
 
+from artos.errors import Refused
 from artos.runs.tape import tapes
 from deploy.replay.opening import replayed
 
@@ -123,3 +127,23 @@ def test_members_went_on_with_what_they_held_on_other_nodes(cluster: Cluster) ->
     (resumed,) = json.loads((cluster.run_folder / "config.json").read_text())["resumed"]
     assert len(resumed["holding"]) == 3
     assert_exact(cluster, summary)
+
+
+def test_rounds_that_end_early_on_a_node_that_is_lost(cluster: Cluster, code: Path) -> None:
+    """It is replayed, or refused if several were under way there of which rows came, not ends."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_es.py", code)
+    with cluster.slowly():
+        begin(cluster, "my_es.py:workload", total_steps=0, total_updates=60, envs=4)
+        cluster.until_update(5)
+        actor = cluster.member(cluster.executors["w1"], "actor-0.log")
+        assert actor is not None
+        actor.kill()
+        cluster.until_update(cluster.updates() + 5)
+        cluster.kill_node("w2")
+        cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+        cluster.until_update(cluster.updates() + 5)
+    summary = cluster.finish()
+    try:
+        assert_exact(cluster, summary)
+    except Refused as refused:
+        assert "only the node knew where they ended" in str(refused)  # noqa: PT017  # either is right
