@@ -167,6 +167,15 @@ class DeadlineExceeded(ArtosError):
         super().__init__(f"gave up after {seconds:g} s waiting for {waited_for}")
 
 
+class StillCopied(ArtosError):
+    """A run's records are being copied from its head; ``here`` of ``there`` bytes have come."""
+
+    def __init__(self, run: str, here: int, there: int) -> None:
+        self.run, self.here, self.there = run, here, there
+        come = f"{here / 1e6:,.1f} of {there / 1e6:,.1f} MB are here"
+        super().__init__(f"the records of {run} are being copied from the head: {come}; ask again")
+
+
 class NoHead(ArtosError):
     """There is no head of a cluster at the address ``head``. ``why`` is the reason."""
 

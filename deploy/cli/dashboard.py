@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,5 +91,5 @@ def _source(options: argparse.Namespace) -> Source:
         return Folders(root, [folder_of(local(run, "records"), root) for run in options.run])
     head = options.head or (None if options.runs else os.environ.get("ARTOS_HEAD"))
     if head:
-        return OfHead(head, head_of(options, patient=False))
+        return OfHead(head, partial(head_of, options, patient=False))
     return Folders(root)

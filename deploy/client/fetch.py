@@ -16,8 +16,10 @@ import msgspec
 
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.run_state import OVER
+from artos.protocol.views import RunView
 from artos.runs.checkpoint import BEST, MANIFEST, SAVED
-from artos.system.regular_file import contents, opened
+from artos.system.locks import FileLock
+from artos.system.regular_file import opened
 from deploy.client.checksums import note, remove_damaged
 from deploy.client.copied import remember
 from deploy.client.head_client import HeadClient
@@ -44,6 +46,8 @@ _GROW = (".csv", ".jsonl", ".log")
 _OVERLAP = 4096
 """Bytes before the end of what is here that must be the same there before more is appended."""
 _TRIES = 10
+_OTHERS_SECONDS = 600.0
+"""For which others may copy into a folder before this process gives up."""
 _CHECKPOINTS, _EVENTS, _JOURNAL = (f"{SAVED}/", f"{BEST}/"), "events/", "journal"
 _PART = ".part"
 
@@ -69,16 +73,35 @@ def fetch(
 
     To ``check`` reads all that is there already; what was damaged since it came is copied anew.
 
+    Others that copy into it at the same time, such as a second dashboard, take turns.
+
     Raises:
         Refused: there is no such run, it is another user's, it has no files yet, or ``target``
             holds another one.
-        NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``.
+        NoHead, WrongKeys, DeadlineExceeded: as ``HeadClient.exchange``; or others took too long.
     """
+    view = client.status(run)
+    if not target.exists():
+        client.files(view.name)  # who may not read it gets no folder
+    with _claimed(target, view.name):
+        return _fetched(client, view, target, what, check)
+
+
+def progress(client: HeadClient, run: str, target: Path, what: str) -> tuple[int, int]:
+    """How many bytes of a run are in ``target``, and how many there are; raises as ``fetch``."""
+    there = _wanted(client.files(run), what)
+    here = 0
+    for name, (size, _) in there.items():
+        sizes = [path.stat().st_size for path in (target / name, _part(target, name))
+                 if path.exists()]  # fmt: skip
+        here += min(size, max(sizes, default=0))
+    return here, sum(size for size, _ in there.values())
+
+
+def _fetched(client: HeadClient, view: RunView, target: Path, what: str, check: bool) -> Fetched:
     files, came = 0, Counter[str]()
     for _ in range(_TRIES):
-        view = client.status(run)
         there = _wanted(client.files(view.name), what)
-        _claim(target, view.name)
         missed = False
         if view.state not in OVER:  # it is of the time before the run was resumed
             there = {name: about for name, about in there.items() if name != FILE}
@@ -99,15 +122,16 @@ def fetch(
         now = _wanted(client.files(view.name), what)
         # A journal that got long has become a part, which was not copied.
         missed |= _of(_JOURNAL, now).keys() != _of(_JOURNAL, there).keys()
-        missed |= view.state not in OVER and client.status(run).state in OVER
+        before, view = view, view if view.state in OVER else client.status(view.name)
+        missed |= before.state not in OVER and view.state in OVER
         if not missed and _of(_CHECKPOINTS, now) == _of(_CHECKPOINTS, there):
             for checkpoint in _CHECKPOINTS:
                 _complete(target, checkpoint, _of(checkpoint, there))
-            remember(target, view.state)
+            remember(target, before.state)
             note(target, there, came)
-            return Fetched(view.name, str(target), view.state, files, came.total())
+            return Fetched(view.name, str(target), before.state, files, came.total())
         # It has been replaced meanwhile: what was copied of it may be of two checkpoints.
-    both = f"a checkpoint and a journal of {run}"
+    both = f"a checkpoint and a journal of {view.name}"
     raise DeadlineExceeded(f"{both}, neither of which is replaced while it is copied", _TRIES)
 
 
@@ -127,19 +151,26 @@ def follow(
         time.sleep(seconds)
 
 
-def _claim(target: Path, run: str) -> None:
-    """Make the folder, and remember in it of which run it is a copy."""
+def _claimed(target: Path, run: str) -> FileLock:
+    """Make the folder, and remember in it of which run it is a copy; nobody else copies into it."""
     mark = target / ".copy-of"
     try:
         target.mkdir(parents=True, exist_ok=True)
-        if not mark.exists():
-            if any(target.iterdir()):
-                raise Refused([f"{target} is not empty and no copy of a run: name another folder"])
-            mark.write_text(run)
-        elif (other := contents(mark).decode()) != run:
+        # The mark is made before all others: where these are seen, it is there.
+        if any(path != mark for path in target.iterdir()) and not mark.exists():
+            raise Refused([f"{target} is not empty and no copy of a run: name another folder"])
+        lock = FileLock.take(mark, seconds=_OTHERS_SECONDS)
+        if lock is None:
+            who = f"another process that copies run {run} into {target}"
+            raise DeadlineExceeded(who, _OTHERS_SECONDS)
+        if not (other := lock.read()):
+            lock.write(run)
+        elif other != run:
+            lock.close()
             raise Refused([f"{target} is a copy of run {other}: name another folder"])
     except OSError as error:
         raise Refused([f"{target}: {error.strerror}"]) from error
+    return lock
 
 
 def _wanted(files: Files, what: str) -> Files:
@@ -181,7 +212,8 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
     path, part = target / name, _part(target, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     grows = name.endswith(_GROW) or name.startswith(_EVENTS)
-    into = path if grows and _goes_on(client, run, name, path) else part
+    rest = _rest(client, run, name, path) if grows and path.exists() else None
+    into = path if rest or (grows and not path.exists()) else part
     if not into.exists():
         into.touch()
     found, moved = into.stat(), 0
@@ -193,19 +225,20 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
                 file.truncate(start)
             file.seek(start)
             while True:
-                data, about = client.file(run, name, start + moved)
+                data, about = rest or client.file(run, name, start + moved)
+                rest = None
                 if not grows and about[1] != changed:  # replaced: from the beginning
                     start, moved, changed = 0, 0, about[1]
                     file.truncate(0)
                     file.seek(0)
                     continue
                 changed = about[1]
-                if not data:
-                    break
                 file.write(data)
                 file.flush()
                 os.utime(into, ns=(changed, changed))  # so that it goes on if we are killed
                 moved += len(data)
+                if not data or start + moved >= about[0]:
+                    break
     finally:
         os.utime(into, ns=(changed, changed))
     if into is part and not name.startswith(_CHECKPOINTS):
@@ -213,13 +246,16 @@ def _copy(client: HeadClient, run: str, target: Path, name: str, changed: int) -
     return moved
 
 
-def _goes_on(client: HeadClient, run: str, name: str, path: Path) -> bool:
-    """Whether what is here of a file that grows is the beginning of what there is now."""
-    if not path.exists():
-        return True
+def _rest(
+    client: HeadClient, run: str, name: str, path: Path
+) -> tuple[bytes, tuple[int, int]] | None:
+    """What comes after what is here of a file that grows; None if that is not its beginning."""
+    before = max(0, path.stat().st_size - _OVERLAP)
+    data, about = client.file(run, name, before)
     with opened(path) as file:
-        file.seek(before := max(0, path.stat().st_size - _OVERLAP))
-        return client.file(run, name, before)[0].startswith(file.read())
+        file.seek(before)
+        here = file.read()
+    return (data[len(here) :], about) if data.startswith(here) else None
 
 
 def _complete(target: Path, checkpoint: str, mine: Files) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from artos.errors import NoSuchRun, Refused
+from artos.errors import NoSuchRun, Refused, StillCopied
 from artos.protocol.run_state import OVER
 from artos.runs import run_config
 from artos.system.regular_file import lies_in
@@ -68,7 +68,7 @@ class Answers:
         named = [name for name in query.get("runs", "").split(",") if name]
         every = named or [run.name for run in self._source.cluster().runs]
         names = every[:_MOST_RUNS] if named else every[-_MOST_RUNS:]
-        folders, faults = dict[str, Path](), dict[str, str]()
+        folders, faults, copying = dict[str, Path](), dict[str, str](), 0
         if (more := len(every) - len(names)) > 0:
             why = f"left out: the {'first' if named else 'last'} {_MOST_RUNS} are drawn"
             faults[f"{more:,} more runs"] = f"{why}; name those that you want, with runs="
@@ -79,8 +79,10 @@ class Answers:
                 if named and isinstance(error, NoSuchRun):
                     raise
                 faults[name] = str(error)
+            except StillCopied as error:
+                faults[name], copying = str(error), copying + 1
         found = curves(folders, query.get("what", RETURN), query.get("across", "steps"))
-        return msgspec.structs.replace(found, faults=found.faults | faults)
+        return msgspec.structs.replace(found, faults=found.faults | faults, copying=copying)
 
     def run(self, name: str, query: Query) -> Any:
         """A run in full, its configuration, and the time that its journal spans."""

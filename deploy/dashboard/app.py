@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -24,7 +24,15 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from artos.errors import ArtosError, DeadlineExceeded, NoHead, NoSuchRun, Refused, WrongKeys
+from artos.errors import (
+    ArtosError,
+    DeadlineExceeded,
+    NoHead,
+    NoSuchRun,
+    Refused,
+    StillCopied,
+    WrongKeys,
+)
 from artos.system.regular_file import contents
 from deploy.dashboard.answers import Answers
 
@@ -127,8 +135,10 @@ def encoded(found: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(found)).encode()
 
 
-def _json(found: Any, status: int = 200) -> Response:
-    return Response(encoded(found), status, media_type="application/json")
+def _json(
+    found: Any, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:  # fmt: skip
+    return Response(encoded(found), status, headers, media_type="application/json")
 
 
 def _words(error: Exception) -> list[str]:
@@ -136,6 +146,8 @@ def _words(error: Exception) -> list[str]:
 
 
 async def _faults(request: Request, error: Exception) -> Response:
+    if isinstance(error, StillCopied):
+        return _json({"error": _words(error)}, 503, {"retry-after": "1"})
     if isinstance(error, NoSuchRun):
         status = 404
     elif isinstance(error, _AWAY):

@@ -58,6 +58,8 @@ class Curves(msgspec.Struct, frozen=True):
     columns: list[str]
     faults: dict[str, str]
     """By run, why there is no curve of it."""
+    copying: int = 0
+    """Of so many runs more is on its way from the head: ask again."""
 
 
 def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps") -> Curves:

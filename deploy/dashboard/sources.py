@@ -10,19 +10,22 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from artos.errors import ArtosError, NoSuchRun, Refused
+from artos.errors import ArtosError, NoSuchRun, Refused, StillCopied
 from artos.pool.view import PoolView, read_pool
 from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
 from artos.system.user_cache import user_cache
-from deploy.client.fetch import RECORDS, fetch
+from deploy.client.fetch import RECORDS, fetch, progress
 from deploy.client.head_client import HeadClient
+from deploy.dashboard.copying import Copying
 from deploy.dashboard.recent import Recent
 from deploy.local.local_runs import LocalRuns, is_run, line
 from head.records.reading import DamagedRecord
 
 _LOOK, _COPY = 1.0, 2.0
 """Seconds for which a view, and what was copied from a head, is new enough."""
+_PATIENCE = 3.0
+"""Seconds for which who asks waits for a copy."""
 T = TypeVar("T")
 
 
@@ -120,13 +123,19 @@ def _called(name: str, run: RunView) -> RunView:
 
 
 class OfHead(Closing):
-    """The runs of a head, by its views; the records of a run are copied once it is looked at."""
+    """The runs of a head, by its views; the records of a run are copied once it is looked at.
 
-    def __init__(self, head: str, client: HeadClient) -> None:
-        self._client, self._lock = client, Lock()
+    ``connect`` makes a connection; each takes one question at a time, so a copy has its own.
+    """
+
+    def __init__(
+        self, head: str, connect: Callable[[], HeadClient], patience: float = _PATIENCE
+    ) -> None:
+        self._connect, self._lock, self._closed = connect, Lock(), False
+        self._idle = [connect()]
         place = hashlib.sha256(head.encode()).hexdigest()[:16]
-        self._copies = user_cache() / "copies" / place / "records"
-        self._recent, self._copied = Recent(_LOOK), Recent(_COPY)
+        self._copies = user_cache() / "copies" / place
+        self._recent, self._copying = Recent(_LOOK), Copying(_COPY, patience)
 
     def cluster(self) -> ClusterView:
         """The head's nodes and runs."""
@@ -137,14 +146,23 @@ class OfHead(Closing):
         return self._recent.get(name, lambda: self._ask(lambda client: client.status(name)))
 
     def folder(self, name: str, what: str = RECORDS) -> Path:
-        """A copy of the run's records, or of what is new of them."""
+        """A copy of the run's records, or of what is new of them.
+
+        Raises:
+            StillCopied: there is more than could be copied so soon; it goes on.
+        """
         view = self.run(name)  # its name is the head's word for it, not a browser's
-        target = self._copies / view.name
+        target = self._copies / what / view.name
 
         def copy(client: HeadClient) -> Any:
             return fetch(client, view.name, target, what, check=False)
 
-        self._copied.get((name, what), lambda: self._ask(copy))
+        def told(client: HeadClient) -> tuple[int, int]:
+            return progress(client, view.name, target, what)
+
+        copied = view.name, what
+        if not self._copying.is_done(copied, lambda: self._ask(copy)):
+            raise StillCopied(view.name, *self._recent.get(copied, lambda: self._ask(told)))
         return target
 
     def pool(self) -> PoolView | None:
@@ -152,9 +170,23 @@ class OfHead(Closing):
         return None
 
     def _ask(self, question: Callable[[HeadClient], T]) -> T:
-        with self._lock:  # it takes one question at a time
-            return question(self._client)
+        with self._lock:
+            client = self._idle.pop() if self._idle else None
+        client = client or self._connect()
+        try:
+            return question(client)
+        finally:
+            with self._lock:
+                if not self._closed:
+                    self._idle.append(client)
+            if self._closed:
+                client.close()
 
     def close(self) -> None:
-        """Close the connection; twice is fine."""
-        self._client.close()
+        """Close the connections, those in use once they are not; twice is fine."""
+        with self._lock:
+            self._closed, idle = True, self._idle
+            self._idle = []
+        self._copying.close()
+        for client in idle:
+            client.close()

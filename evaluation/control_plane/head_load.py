@@ -62,16 +62,20 @@ class Head:
         """CPU-seconds the head has used so far."""
         return float(sum(self._process.cpu_times()[:2]))
 
-    def submit(self, actors: int) -> None:
-        """Start the run with ``actors`` actors."""
+    def submit(self, actors: int, run: str = _RUN) -> None:
+        """Start a run with ``actors`` actors."""
         with HeadClient(self.endpoint, self.keys) as client:
             settings = {"actors": actors}
-            request = {"ticket": "1", "workload": "fleet", "settings": settings, "run_dir": _RUN}
+            request = {"ticket": run, "workload": "fleet", "settings": settings, "run_dir": run}
             client.submit(request, "", b"", "spread")
 
-    def placements(self) -> list[fleet_run.Placement]:
-        """The placements that the run has been told so far."""
-        return fleet_run.read(self._runs / _RUN)
+    def placements(self, run: str = _RUN) -> list[fleet_run.Placement]:
+        """The placements that a run has been told so far."""
+        return fleet_run.read(self.folder(run))
+
+    def folder(self, run: str = _RUN) -> Path:
+        """Where a run's records are."""
+        return self._runs / run
 
 
 @contextmanager

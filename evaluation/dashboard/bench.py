@@ -25,6 +25,10 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     costs = f"what {BROWSERS} browsers cost the head: {OURS}"
     alone = f"the head of 10 workers, with nobody who looks: {OURS}"
     own = f"the dashboard's own process with {BROWSERS} browsers: {OURS}"
+    follow = {
+        1: f"what {BROWSERS} browsers that follow a run's timeline cost the head: {OURS}",
+        BROWSERS: f"what {BROWSERS} that follow timelines of as many runs cost it: {OURS}",
+    }
     with tempfile.TemporaryDirectory(prefix="artos-dashboard-") as folder:
         say(f"dashboard: writing a journal of {megabytes:,} MB")
         long_journal, fill = "dashboard.long_journal", ("--make", str(megabytes))
@@ -43,15 +47,37 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
                     {"percent": (costs, "%"), "alone": (alone, "%"), "dashboard": (own, "%")},
                     ours("dashboard.browsers", *looked, seconds=_DEADLINE_SECONDS),
                 ),
+                *(
+                    Contestant(
+                        f"{OURS}, timelines of {runs}",
+                        {"percent": (case, "%")},
+                        ours(
+                            "dashboard.browsers",
+                            *looked,
+                            "--timelines",
+                            str(runs),
+                            seconds=_DEADLINE_SECONDS,
+                        ),
+                    )
+                    for runs, case in follow.items()
+                ),
             ],
             repeats,
             say,
         )
     results.require(opened, OPEN_GOAL)
-    results.require(costs, HEAD_GOAL)
+    for case in (costs, *follow.values()):
+        results.require(case, HEAD_GOAL)
     return results
 
 
 BENCHMARK = Benchmark(
-    measure, ("deploy/dashboard", "deploy/tracing", "triggers/journal_index.py", "head/daemon")
+    measure,
+    (
+        "deploy/client/fetch.py",
+        "deploy/dashboard",
+        "deploy/tracing",
+        "triggers/journal_index.py",
+        "head/daemon",
+    ),
 )

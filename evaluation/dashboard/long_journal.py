@@ -8,9 +8,10 @@ journal are repeated as if it had gone on.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -29,20 +30,31 @@ _STEPS = "4000"
 
 def make(folder: Path, megabytes: int) -> None:
     """Train for a moment, and have the journal go on to so many MB."""
-    run = folder / NAME
-    words = ("run", "ppo", "--env", "CartPole-v1", "--total-steps", _STEPS, "--actors", "2")
-    if artos([*words, "--set", "steps=32", "--run-dir", str(run), "--json"]):
-        raise SystemExit("the run failed")
+    run = trained(folder / NAME)
     lines = [line for line in journal.read(run / "journal.jsonl") if "t" in line]
     with closing(Journal(run / "journal.jsonl")) as written:
-        for size, line in _on_and_on(lines):
+        for size, line in on_and_on(lines):
             written.write(line)
             if size > megabytes * 1e6:
                 break
         written.flush()
 
 
-def _on_and_on(lines: list[dict[str, Any]]) -> Iterator[tuple[float, dict[str, Any]]]:
+def trained(run: Path) -> Path:
+    """The folder of a run that has trained for a moment.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    words = ("run", "ppo", "--env", "CartPole-v1", "--total-steps", _STEPS, "--actors", "2")
+    with redirect_stdout(sys.stderr):
+        failed = artos([*words, "--set", "steps=32", "--run-dir", str(run), "--json"])
+    if failed:
+        raise SystemExit("the run failed")
+    return run
+
+
+def on_and_on(lines: list[dict[str, Any]]) -> Iterator[tuple[float, dict[str, Any]]]:
     """The lines again and again, later each time, and about how many bytes there are by then."""
     body = [line for line in lines if "firing" in line or "done" in line]
     most = {name: max(line.get(name, 0) for line in body) for name in _NUMBERS}

@@ -8,14 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from urllib.parse import urlsplit
 
 SECONDS = 120.0
 """For an answer."""
-_LIST_SECONDS = 5.0
-"""How often the page asks for the list of runs."""
+_LIST_SECONDS, _TIMELINE_SECONDS = 5.0, 1.5
+"""How often the page asks for the list of runs, and for a timeline that it follows."""
 
 
 @contextmanager
@@ -48,23 +49,25 @@ def answered(at: tuple[str, int], path: str) -> bytes:
 
 
 class Browsers:
-    """So many pages that are open: half show the cluster, the others a run, and all list the runs.
+    """Pages that are open, all of which list the runs.
 
-    ``told`` counts the events that they were sent.
+    Half of them show the cluster and the others one of ``runs`` each; where they ``follow``, each
+    shows the timeline of one as it grows. ``told`` counts the events that they were sent, ``drawn``
+    the timelines.
     """
 
-    def __init__(self, at: tuple[str, int], count: int, run: str) -> None:
-        self._at, self.told, self._over = at, 0, threading.Event()
-        self._threads = [
-            threading.Thread(target=look, args=(argument,), daemon=True)
-            for number in range(count)
-            for look, argument in (
-                (self._listen, "" if number % 2 else run),
-                (self._list, number / count),
-            )
-        ]
-        for thread in self._threads:
-            thread.start()
+    def __init__(
+        self, at: tuple[str, int], count: int, runs: Sequence[str], *, follow: bool = False
+    ) -> None:
+        self._at, self.told, self.drawn, self._over = at, 0, 0, threading.Event()
+        looks: list[Callable[[], None]] = []
+        for number in range(count):
+            run, share = runs[number % len(runs)], number / count
+            shown = run if follow or number % 2 == 0 else ""
+            looks += [partial(self._listen, shown), partial(self._list, share)]
+            looks += [partial(self._follow, run, share)] if follow else []
+        for look in looks:
+            threading.Thread(target=look, daemon=True).start()
 
     def _listen(self, run: str) -> None:
         with closing(http.client.HTTPConnection(*self._at, timeout=SECONDS)) as connection:
@@ -75,10 +78,18 @@ class Browsers:
                     self.told += line.startswith(b"data: ")
 
     def _list(self, share: float) -> None:
-        time.sleep(share * _LIST_SECONDS)
-        while not self._over.wait(_LIST_SECONDS):
+        for _ in self._again("/api/runs", _LIST_SECONDS, share):
+            pass
+
+    def _follow(self, run: str, share: float) -> None:
+        for _ in self._again(f"/api/runs/{run}/timeline", _TIMELINE_SECONDS, share):
+            self.drawn += 1
+
+    def _again(self, path: str, seconds: float, share: float) -> Iterator[bytes]:
+        time.sleep(share * seconds)
+        while not self._over.wait(seconds):
             with suppress(OSError):
-                answered(self._at, "/api/runs")
+                yield answered(self._at, path)
 
     def close(self) -> None:
         """Close all of them."""

@@ -22,7 +22,7 @@ function el(tag, attributes = {}, ...children) {
 async function ask(path) {
   const answer = await fetch(`api/${path}`);
   const found = await answer.json().catch(() => ({ error: ["the answer is no JSON: is this the dashboard?"] }));
-  if (found.error) throw Object.assign(new Error(found.error.join("\n")), { away: answer.status === 503 });
+  if (found.error) throw Object.assign(new Error(found.error.join("\n")), { away: answer.status === 503, later: +answer.headers.get("retry-after") });
   return found;
 }
 
@@ -431,23 +431,24 @@ function repeat(view, act, every = 1500) {
 // Draws an answer, and draws it anew as it changes while one of these runs lives; without names, any run.
 async function whileLive(view, names, path, draw) {
   const known = () => (names.length ? names : [...outcomes.keys()]).map((name) => [name, outcomes.get(name) || ""]);
-  let said = "", before = "", asking = false;
+  let said = "", before = "", asking = false, more = false;
   const again = async () => {
     const now = JSON.stringify(known()), found = await ask(path), text = JSON.stringify(found);
     if (text !== said) draw(found);
-    [said, before] = [text, now];
+    [said, before, more] = [text, now, !!found.copying];
   };
   await again();
   repeat(view, async () => {
     const now = known(), say = (text) => { if (view.isConnected) fault(text); };
-    // Once more when the last of them has ended, and when there are others.
-    if (asking || !(now.some(([, outcome]) => !outcome) || before !== JSON.stringify(now))) return;
+    // Once more when the last of them has ended, and when there are others, or more of these.
+    if (asking || !(more || now.some(([, outcome]) => !outcome) || before !== JSON.stringify(now))) return;
     asking = true;
     try { await again(); say(""); } catch (error) { say(error.message); } finally { asking = false; }
   }, 2000);
 }
 
-async function show() {
+// ``said``: what was answered before, if it asks again.
+async function show(said = "") {
   const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(decodeURIComponent);
   stream?.close(); fault(""); tip({}, ""); failed = false;
   const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
@@ -456,10 +457,20 @@ async function show() {
   $("about").textContent = "";
   $("all").replaceChildren(...Object.entries(ALL).map(([key, [name]]) => el("a", { href: `#/${key}`, class: !run && draw === ALL[key][1] ? "here" : "" }, name)));
   $("views").replaceChildren(...(run ? Object.entries(ONE).map(([key, [name]]) => el("a", { href: `#/run/${enc(run)}/${key}`, class: draw === ONE[key][1] ? "here" : "" }, name)) : []));
-  const view = el("section", { id: "view", "data-view": word || "curves" });
+  const waits = said && el("p", {}, said), view = el("section", { id: "view", "data-view": word || "curves" }, waits);
   $("view").replaceWith(view);
   if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm} on ${told.env}`, told.steps && `${number(told.steps, 9)} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${number(told.steps_per_second)} steps/s`, found.why].filter(Boolean).join(" · "); });
-  try { await draw(view, new URLSearchParams(query), run); } catch (error) { if (mine === turn) { failed = !!error.away; fault(error.message); if (failed && !run) { stream?.close(); listen("", () => {}); } } }
+  try {
+    await draw(view, new URLSearchParams(query), run);
+    if (waits) waits.remove();
+  } catch (error) {
+    if (error.later) {
+      view.replaceChildren(el("p", {}, error.message));
+      setTimeout(() => { if (mine === turn) show(error.message); }, 1000 * error.later);
+      return;
+    }
+    if (mine === turn) { failed = !!error.away; fault(error.message); if (failed && !run) { stream?.close(); listen("", () => {}); } }
+  }
   if (mine === turn) view.setAttribute("data-ready", "");
 }
 

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from chromium import browsing
 from dashboards import DRAWN, FAULT, SECONDS, TEXT, look, serving
 from real_cluster import Cluster
 
+from artos.errors import StillCopied
+from artos.protocol.views import RunView
+from deploy.cli.__main__ import main
+from deploy.dashboard.answers import Answers
+from deploy.dashboard.app import app_of
+from deploy.dashboard.sources import Folders
+
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 pytest.importorskip("websockets")
+SAID = "(document.getElementById('view')?.innerText ?? '')"  # the page may not be there yet
 
 
 @pytest.fixture
@@ -90,3 +102,54 @@ def test_a_head_is_seen_to_go_and_to_come_back(
         cluster.until(lambda: all(each["alive"] for each in asked(address, "cluster")["nodes"]))
         assert {first["name"], second["name"]} <= {each["name"] for each in runs(address)}
         assert tab.picture(tmp_path / "cluster.png").stat().st_size > 10_000
+
+
+class Copied(Folders):
+    """Runs of a head whose records come slowly: so often they are not here yet."""
+
+    left = 0
+
+    def folder(self, name: str, what: str = "") -> Path:
+        if self.left:
+            self.left -= 1
+            raise StillCopied(name, 10**6, 10**9)
+        return super().folder(name)
+
+    def run(self, name: str) -> RunView:
+        return RunView(name=name, state="done", outcome="done")
+
+
+@contextmanager
+def served(source: Folders) -> Iterator[str]:
+    """The address of a page of these runs."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        app = app_of(Answers(source), ends=lambda: server.should_exit)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_the_page_says_how_far_a_copy_has_come_and_then_shows_the_run(tmp_path: Path) -> None:
+    """Of a run that is over: nothing that happens makes the page ask again."""
+    words = ("--total-steps", "2048", "--run-dir", str(tmp_path / "runs" / "long"), "--json")
+    assert main(["run", "ppo", "--inline", *words]) == 0
+    source = Copied(tmp_path / "runs")
+    with served(source) as address, browsing(tmp_path) as tab:
+        source.left = 10**9
+        tab.open(f"{address}#/run/long/timeline")
+        tab.wait(f"{SAID}.includes('1.0 of 1,000.0 MB are here')", SECONDS)
+        assert tab.value(FAULT) == ""
+        source.left = 0
+        tab.wait(DRAWN, SECONDS)
+        assert "being copied" not in str(tab.value(TEXT))
+        source.left = 2
+        tab.open("about:blank")
+        tab.open(f"{address}#/curves?runs=long")
+        tab.wait(f"{SAID}.includes('being copied')", SECONDS)
+        tab.wait(f"!{SAID}.includes('being copied')", SECONDS)
+        assert all("503" in error for error in tab.errors), tab.errors
