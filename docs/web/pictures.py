@@ -1,6 +1,7 @@
 """Makes the pictures of the pages in docs/how-to: ``python docs/web/pictures.py [NAME…]``.
 
-Each is a figure of real runs, by ``artos plot``; that of a report is a screenshot by Chromium.
+Each is a figure of real runs, by ``artos plot``; that of a report is a screenshot by Chromium, that
+of metrics is what a Prometheus has. Without these programs those pictures stay as they are.
 ``--steps N`` makes no run longer, to see whether it all still works.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import seen
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +58,10 @@ PICTURES = {
         40_000,
     ),
 }  # fmt: skip
-REPORT = "report"
+REPORT, TRACE, TRACKERS, METRICS = "report", "trace", "trackers", "metrics"
+_FIRST = PICTURES["exact-replay"]
+_LONG = 300_000
+"""Steps of a run that Prometheus looks at."""
 
 
 def artos(*words: str, home: Path) -> None:
@@ -90,28 +95,46 @@ def screenshot(home: Path, browser: str) -> Path:
     return file
 
 
+def of_others(name: str, home: Path, most: int) -> bytes | None:
+    """What other programs show of a run; None if they are not here."""
+    if name == METRICS:
+        steps = str(min(most, _LONG))
+        words = (*_PPO.split(), "--actors", "2", "--total-steps", steps, "--run-dir", "runs/shown")
+        return seen.metrics(home, lambda: artos("run", *words, "--json", home=home), "shown")
+    made(_FIRST, home, most)
+    if name == TRACE:
+        artos("trace", "first", "-o", "trace.json", home=home)
+        return seen.trace(home / "trace.json")
+    if name == TRACKERS:
+        return seen.tracker(home / "runs" / "first" / "events")
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    return screenshot(home, browser).read_bytes() if browser else None
+
+
 def main() -> None:
     """Make those that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", default=[*PICTURES, REPORT])
+    every = [*PICTURES, REPORT, TRACE, TRACKERS, METRICS]
+    parser.add_argument("names", nargs="*", metavar="NAME", default=every)
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("-o", "--output", type=Path, default=PLACE)
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
+    os.environ["PYTHONPATH"] = str(ROOT)
     with TemporaryDirectory() as folder:
         home = Path(folder)
         for name in options.names:
-            if name != REPORT:
-                path = options.output / f"{name}.svg"
-                path.write_bytes(made(PICTURES[name], home, options.steps))
-            elif browser := next(filter(None, map(shutil.which, _BROWSERS)), None):
-                made(PICTURES["exact-replay"], home, options.steps)
-                path = options.output / "report.png"
-                shutil.copy(screenshot(home, browser), path)
+            if name in PICTURES:
+                content: bytes | None = made(PICTURES[name], home, options.steps)
             else:
-                print("no Chromium is here: report.png stays as it is")
-                continue
-            print(f"{path}: {path.stat().st_size:,} bytes")
+                content = of_others(name, home, options.steps)
+            path = options.output / f"{name}.{'png' if name == REPORT else 'svg'}"
+            if content is None:
+                needs = "Chromium" if name == REPORT else "Prometheus"
+                print(f"no {needs} is here: {path.name} stays as it is")
+            else:
+                path.write_bytes(content)
+                print(f"{path}: {len(content):,} bytes")
 
 
 if __name__ == "__main__":

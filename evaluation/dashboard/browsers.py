@@ -62,6 +62,11 @@ class Growing(Closing):
                 if self._over.wait(_PERIOD):
                     return
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether they still grow."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """They grow no more."""
         self._over.set()
