@@ -28,7 +28,7 @@ def test_each_picture_is_small_and_a_page_shows_it() -> None:
 def test_all_are_made_anew_by_one_command(tmp_path: Path) -> None:
     command = (sys.executable, ROOT / "docs/web/pictures.py", "--steps", "2048", "-o", tmp_path)
     told = subprocess.run(
-        command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False, cwd=tmp_path
+        command, capture_output=True, text=True, timeout=4 * PATIENCE, check=False, cwd=tmp_path
     )
     assert told.returncode == 0, told.stderr
     needs = {"no Chromium": "report.png", "no Prometheus": "metrics.svg"}
