@@ -40,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const=PRINTED,
         help="write rows and ratios to FILE; without one, print them",
     )
+    parser.add_argument(
+        "--task",
+        default="",
+        metavar="TEXT",
+        help="of a benchmark of several tasks measure the one that has TEXT in its name",
+    )
     parser.add_argument("--repeats", type=whole, metavar="N", help="repetitions of each case")
     parser.add_argument(
         "--quick", action="store_true", help="a smoke test; its figures mean nothing"
@@ -55,6 +61,8 @@ def words_of(options: argparse.Namespace) -> Iterator[str]:
         yield options.name
     if options.json is not None:
         yield f"--json={options.json}"
+    if options.task:
+        yield f"--task={options.task}"
     if options.repeats is not None:
         yield f"--repeats={options.repeats}"
     if options.quick:

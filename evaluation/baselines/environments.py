@@ -84,6 +84,11 @@ BASELINES = {
             "torchrl", ("torchrl==0.14.0",), "import torchrl._torchrl", torch="torch==2.14.0"
         ),
         Environment("tianshou", ("tianshou==2.0.1",), "import tianshou.data"),
+        Environment(
+            "evosax",
+            ("evosax==0.3.2", "jax==0.10.2", "gymnasium==1.4.0"),
+            "from evosax.algorithms import Open_ES",
+        ),
         Environment("reverb", ("dm-reverb[tensorflow]==0.14.0",), "import reverb"),
         # gymnasium is only needed by the module of the network, one_file_ppo.
         Environment(

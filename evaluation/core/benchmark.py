@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evaluation.core.figure import draw, draw_series
@@ -36,9 +36,10 @@ class Benchmark:
     ``measure`` takes the number of repetitions, whether the run is a quick one, and where to say
     what it does. ``measures`` are the folders and files whose change makes its figures those of
     older code. ``draw`` writes the figures next to the path of a report's file, and returns where
-    they are.
+    they are. ``parts`` are the benchmarks of its single tasks by name, where one alone makes sense.
     """
 
     measure: Callable[[int, bool, Say], Results]
     measures: tuple[str, ...] = ()
     draw: Callable[[Report, Path], list[Path]] = bars
+    parts: Mapping[str, Benchmark] = field(default_factory=dict)

@@ -236,7 +236,13 @@ def pages() -> dict[Path, str]:
 
 
 def publish(report: Report) -> None:
-    """Keep a report, and draw those of its figures that the page shows."""
+    """Keep a report, and draw those of its figures that the page shows.
+
+    Raises:
+        Refused: it is of a single task, and would replace those of all.
+    """
+    if report.name not in BENCHMARKS:
+        raise Refused([f"{report.name} is a part of a benchmark: publish a report of the whole"])
     write_json(report, RESULTS / f"{report.name}.json")
     shown = PAGE.read_text()
     with tempfile.TemporaryDirectory() as folder:

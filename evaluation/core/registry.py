@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -63,29 +64,27 @@ def run(
     quick: bool = False,
     repeats: int = REPEATS,
     resume: bool = False,
+    task: str = "",
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
     PNG. ``all``, ``paper`` and ``readme`` run several and add each one's name to the file's. A
     missed goal gives 1, except in a ``quick`` run, whose figures mean nothing. After every case
-    what has been measured is written to ``NAME.part``; ``resume`` goes on from there.
+    what has been measured is written to ``NAME.part``; ``resume`` goes on from there. ``task`` is
+    the only one to measure, by a part of its name.
 
     Raises:
-        Refused: there is no benchmark of this name, or ``repeats`` is below 1.
+        Refused: there is no benchmark or task of this name, or ``repeats`` is below 1.
         Stale: what is to be gone on with is of another commit or size. Of several, those that
             cannot be measured are told instead.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
-    if several := of(name):
+    if (several := of(name)) and not task:
         return _run_all(several, json_path, quick, repeats, resume)
-    if name not in BENCHMARKS:
-        known = (*BENCHMARKS, ALL, PAPER, README)
-        hint = closest(name, known)
-        raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
-    benchmark = BENCHMARKS[name]
-    path, repeats = json_path or FOLDER / f"{name}.json", 1 if quick else repeats
+    benchmark, path = chosen(name, task), json_path or file_of(name, task)
+    repeats = 1 if quick else repeats
     # Before it runs: what is edited during the run was not measured.
     asked = Asked(sources.commit(), sources.digests(benchmark.measures), repeats, quick)
     part = path.with_suffix(".part")
@@ -107,6 +106,39 @@ def run(
     return 0 if quick or not missed(report) else 1
 
 
+def chosen(name: str, task: str = "") -> Benchmark:
+    """The benchmark of this name, or its part that measures the one task with this in its name.
+
+    Tasks whose names begin with the text come first.
+
+    Raises:
+        Refused: there is no such benchmark, none such task, or more than one.
+    """
+    if name not in BENCHMARKS and not (task and of(name)):
+        known = (*BENCHMARKS, ALL, PAPER, README)
+        hint = closest(name, known)
+        raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
+    if not task:
+        return BENCHMARKS[name]
+    parts = BENCHMARKS[name].parts if name in BENCHMARKS else {}
+    if not parts:
+        raise Refused([f"--task {task}: {name} measures no single tasks: leave it out"])
+    low = task.lower()
+    found = [part for part in parts if part.lower().startswith(low)]
+    found = found or [part for part in parts if low in part.lower()]
+    if len(found) != 1:
+        which = "none of its tasks has" if not found else f"{len(found)} of its tasks have"
+        named = "; ".join(found or parts)
+        raise Refused([f"--task {task}: {which} that in the name: give one of: {named}"])
+    return parts[found[0]]
+
+
+def file_of(name: str, task: str = "") -> Path:
+    """Where a report goes by default."""
+    words = re.findall(r"\w+", task.lower())
+    return FOLDER / f"{'-'.join((name, *words))}.json"
+
+
 def _run_all(
     names: Sequence[str], json_path: Path | None, quick: bool, repeats: int, resume: bool
 ) -> int:
@@ -124,12 +156,12 @@ def _run_all(
     return max(statuses)
 
 
-def written(name: str) -> Report | dict[str, Report]:
+def written(name: str, task: str = "") -> Report | dict[str, Report]:
     """The report last written to the default file; of several the reports by name."""
     if several := of(name):
-        files = {one: FOLDER / f"{one}.json" for one in several}
+        files = {one: file_of(one) for one in several}
         return {one: read_json(file) for one, file in files.items() if file.exists()}
-    return read_json(FOLDER / f"{name}.json")
+    return read_json(file_of(name, task))
 
 
 def of(name: str) -> list[str]:
@@ -176,10 +208,10 @@ def _bench(options: argparse.Namespace) -> int:
         return ExitStatus.DONE
     repeats = REPEATS if options.repeats is None else options.repeats
     if options.json != bench.PRINTED:
-        return run(options.name, options.json, options.quick, repeats, options.resume)
+        return run(options.name, options.json, options.quick, repeats, options.resume, options.task)
     with redirect_stdout(sys.stderr):
-        status = run(options.name, None, options.quick, repeats, options.resume)
-    print_json(written(options.name))
+        status = run(options.name, None, options.quick, repeats, options.resume, options.task)
+    print_json(written(options.name, options.task))
     return status
 
 

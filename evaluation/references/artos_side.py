@@ -10,7 +10,8 @@ import sys
 from evaluation.baselines.timing import answer
 from evaluation.core.one_run import trained
 from evaluation.references.curves import parts
-from evaluation.references.tasks import TASKS, Task
+from evaluation.references.every_task import EVERY
+from evaluation.references.task import Task
 from head.records.episodes import Episodes
 
 
@@ -28,7 +29,7 @@ def run(task: Task, seed: int, steps: int) -> list[float]:
 def main() -> None:
     """Train once."""
     name, seed, steps = sys.argv[1:]
-    curve = run(TASKS[name], int(seed), int(steps))
+    curve = run(EVERY[name], int(seed), int(steps))
     answer({str(number): value for number, value in enumerate(curve)}, ("torch", "gymnasium"))
 
 

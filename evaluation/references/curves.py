@@ -21,6 +21,21 @@ def parts(steps: Sequence[float], returns: Sequence[float], total: int, low: flo
     return found
 
 
+def reached(curve: Curve, bar: float, total: int) -> float:
+    """Steps of a run of ``total`` after which a curve is at ``bar`` for the first time.
+
+    Means count for the middle of their part, and lie on a line between two. A curve that never is
+    there counts as the whole run.
+    """
+    length, before = total / len(curve), curve[0]
+    for number, value in enumerate(curve):
+        if value >= bar:
+            share = (bar - before) / (value - before) if number else 1.0
+            return length * (number - 0.5 + share)
+        before = value
+    return float(total)
+
+
 def band(curves: Sequence[Curve]) -> Mapping[str, list[float]]:
     """``lowest``, ``mean`` and ``highest`` of all seeds in each part."""
     columns = [*zip(*curves, strict=True)]

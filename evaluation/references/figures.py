@@ -6,6 +6,8 @@ Drawn from a report, so they can be drawn again: ``python -m evaluation.referenc
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -14,19 +16,22 @@ from matplotlib.figure import Figure
 
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report
-from evaluation.references.tasks import TASKS
+from evaluation.references.every_task import EVERY
+from evaluation.references.task import Task
 
 _OURS, _THEIRS, _INK = "#0b6e99", "#d17a22", "#22303a"
 
 
-def draw_all(report: Report, path: Path) -> list[Path]:
-    """Draw every figure next to ``path``; returns where they are."""
+def draw_all(tasks: Mapping[str, Task], report: Report, path: Path) -> list[Path]:
+    """Draw every figure of these tasks next to ``path``; returns where they are."""
     bars, curves = path.with_suffix(".png"), path.with_name(f"{path.stem}-curves.png")
     draw(report, bars)
-    figure = Figure(figsize=(3.6 * len(TASKS), 3.4), layout="constrained")
+    shown = [name for name in tasks if f"{OURS}, {name}" in report.series] or [*tasks]
+    figure = Figure(figsize=(3.6 * len(shown), 3.4), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, name in zip(figure.subplots(1, len(TASKS)), TASKS, strict=True):
-        for side, colour in ((OURS, _OURS), (TASKS[name].rival, _THEIRS)):
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axes, name in zip(panels, shown, strict=True):
+        for side, colour in ((OURS, _OURS), (tasks[name].rival, _THEIRS)):
             if series := report.series.get(f"{side}, {name}"):
                 _band(axes, series, side, colour)
         axes.set_title(name, fontsize=8, loc="left", color=_INK)
@@ -45,4 +50,4 @@ def _band(axes: Axes, series: dict[str, list[float]], side: str, colour: str) ->
 
 
 if __name__ == "__main__":
-    sys.exit(redraw(draw_all, sys.argv[1:]))
+    sys.exit(redraw(partial(draw_all, EVERY), sys.argv[1:]))

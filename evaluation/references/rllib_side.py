@@ -17,7 +17,8 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from evaluation.baselines.ray_cluster import cluster
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
-from evaluation.references.tasks import TASKS, Task
+from evaluation.references.every_task import EVERY
+from evaluation.references.task import Task
 
 _SMOOTHED = 10
 """Episodes of which RLlib reports the mean return; it does not tell those of single ones."""
@@ -69,7 +70,7 @@ def main() -> None:
     torch.set_num_threads(1)
     name, seed, steps = sys.argv[1:]
     with cluster(cpus=8, store_bytes=1 << 30):
-        curve = run(TASKS[name], int(seed), int(steps))
+        curve = run(EVERY[name], int(seed), int(steps))
     rates = {str(number): value for number, value in enumerate(curve)}
     answer(rates, ("ray", "torch", "gymnasium"))
 

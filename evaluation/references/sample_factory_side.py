@@ -14,7 +14,8 @@ from sample_factory.algo.runners.runner import Runner
 
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
-from evaluation.references.tasks import TASKS, Task
+from evaluation.references.every_task import EVERY
+from evaluation.references.task import Task
 
 _EXAMPLE = "sf_examples.train_gym_env"
 
@@ -45,7 +46,7 @@ def run(task: Task, seed: int, steps: int) -> list[float]:
 def main() -> None:
     """Train once."""
     name, seed, steps = sys.argv[1:]
-    curve = run(TASKS[name], int(seed), int(steps))
+    curve = run(EVERY[name], int(seed), int(steps))
     rates = {str(number): value for number, value in enumerate(curve)}
     answer(rates, ("sample-factory", "torch", "gymnasium"))
 

@@ -12,12 +12,14 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
+from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
-from evaluation.references.tasks import CONTRIB, TASKS, Task
+from evaluation.references.every_task import EVERY
+from evaluation.references.task import CONTRIB, Task
 
 
 class Episodes:
@@ -55,17 +57,27 @@ def run(task: Task, seed: int, steps: int) -> list[float]:
         space: Any = envs.action_space
         most = space.high
         given["action_noise"] = NormalActionNoise(np.zeros_like(most), noise * most)
-    policy = "MlpLstmPolicy" if contrib else "MlpPolicy"
+    if (her := given.pop("her", 0.0)) > 0:
+        given["replay_buffer_class"] = HerReplayBuffer
+        given["replay_buffer_kwargs"] = {"n_sampled_goal": round(her / (1 - her))}
+    policy = _policy(kind.__name__, envs.observation_space)
     model, episodes = kind(policy, envs, seed=seed, device="cpu", **given), Episodes()
     model.learn(steps, callback=episodes.step)
     return parts(episodes.steps, episodes.returns, steps, task.low)
+
+
+def _policy(algorithm: str, seen: gym.Space[Any]) -> str:
+    """The name of a policy that has a memory, sees several parts, or neither."""
+    if algorithm == "RecurrentPPO":
+        return "MlpLstmPolicy"
+    return "MultiInputPolicy" if isinstance(seen, gym.spaces.Dict) else "MlpPolicy"
 
 
 def main() -> None:
     """Train once."""
     torch.set_num_threads(1)
     name, seed, steps = sys.argv[1:]
-    curve = run(TASKS[name], int(seed), int(steps))
+    curve = run(EVERY[name], int(seed), int(steps))
     packages = ("stable-baselines3", "torch", "gymnasium")
     answer({str(number): value for number, value in enumerate(curve)}, packages)
 

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from evaluation.references.task import CONTRIB, RLLIB, SAMPLE_FACTORY, Task
 
-SB3, CONTRIB = "Stable-Baselines3", "sb3-contrib"
-RLLIB, SAMPLE_FACTORY = "RLlib", "Sample Factory"
 _TWO = [64, 64]
-
-
-class Task(NamedTuple):
-    """One algorithm on one environment, set alike on both sides."""
-
-    env: str
-    steps: int
-    low: float
-    """The lowest return; until an episode ends, that counts."""
-    ours: dict[str, Any]
-    """Settings by name; ``algorithm`` is its name."""
-    theirs: dict[str, Any]
-    """Arguments of the other library's class; ``algorithm`` is its name, ``envs`` how many.
-
-    Of RLlib also how many ``runners`` have so many, and the steps of a ``fragment``.
-    """
-    rival: str = SB3
-
 
 TASKS = {
     "PPO, CartPole": Task(
         "CartPole-v1", 100_000, 0.0,
         {"algorithm": "ppo", "actors": 1, "envs": 8, "steps": 128, "epochs": 4, "minibatches": 4,
-         "lr": 2.5e-4, "anneal": False, "ent_coef": 0.01, "clip": 0.2},
+         "lr": 2.5e-4, "anneal": False, "ent_coef": 0.01, "clip": 0.2, "vf_coef": 1.0},
         {"algorithm": "PPO", "envs": 8, "n_steps": 128, "n_epochs": 4, "batch_size": 256,
          "learning_rate": 2.5e-4, "ent_coef": 0.01, "clip_range": 0.2,
          "policy_kwargs": {"net_arch": _TWO}},
@@ -63,7 +43,7 @@ TASKS = {
         "evaluation.workloads.cartpole_blind:make", 60_000, 0.0,
         {"algorithm": "ppo", "actors": 1, "envs": 8, "steps": 128, "epochs": 10, "minibatches": 4,
          "lr": 5e-4, "anneal": False, "ent_coef": 0.0, "clip": 0.2, "recurrent": True,
-         "memory": 64},
+         "memory": 64, "vf_coef": 1.0},
         {"algorithm": "RecurrentPPO", "envs": 8, "n_steps": 128, "n_epochs": 10,
          "batch_size": 256, "learning_rate": 5e-4, "ent_coef": 0.0, "clip_range": 0.2,
          "policy_kwargs": {"net_arch": [64], "lstm_hidden_size": 64}},
@@ -81,7 +61,7 @@ TASKS = {
     "APPO, CartPole": Task(
         "CartPole-v1", 100_000, 0.0,
         {"algorithm": "appo", "actors": 2, "envs": 4, "steps": 64, "n": 1, "lr": 5e-4,
-         "epochs": 1, "minibatches": 1, "clip": 0.2, "ent_coef": 0.01, "vf_coef": 0.5,
+         "epochs": 1, "minibatches": 1, "clip": 0.2, "ent_coef": 0.01, "vf_coef": 1.0,
          "max_grad_norm": 40, "lam": 1.0},
         {"num_workers": 2, "num_envs_per_worker": 4, "worker_num_splits": 1, "rollout": 64,
          "batch_size": 256, "num_batches_per_epoch": 1, "num_epochs": 1, "use_rnn": False,

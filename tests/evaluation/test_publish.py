@@ -66,6 +66,12 @@ def test_every_published_report_is_of_a_benchmark_and_its_figures_are_there() ->
         assert all((ROOT / path).exists() for path in benchmark.measures)
 
 
+def test_a_report_of_one_task_replaces_none_of_all() -> None:
+    part = Report("catalogue, ES, CartPole", "2026-01-02T03:04:05+00:00", [], [], {}, {})
+    with pytest.raises(Refused, match="a part of a benchmark: publish a report of the whole"):
+        publish.publish(part)
+
+
 ROWS = [
     Row(
         "speed: ARTOS", "steps/s", 2_000.0, 1_900.0, 2_100.0, 3, values=(1_900.0, 2_000.0, 2_100.0)

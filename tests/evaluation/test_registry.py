@@ -47,7 +47,7 @@ def test_every_benchmark_is_found_and_listed(capsys):
         [],
         ["toy"],
         ["toy", "--json"],
-        ["toy", "--json", "a.json", "--repeats", "2", "--quick", "--resume"],
+        ["toy", "--json", "a.json", "--repeats", "2", "--quick", "--resume", "--task", "a b"],
     ],
 )
 def test_the_command_becomes_the_suite(words, monkeypatch):
@@ -86,6 +86,48 @@ def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatc
     monkeypatch.setitem(registry.BENCHMARKS, "toy", Benchmark(measure))
     assert registry.run("toy", tmp_path / "a.json") == 1
     assert registry.run("toy", tmp_path / "b.json", quick=True) == 0
+
+
+def toy_of_tasks() -> Benchmark:
+    def measuring(name):
+        def measure(repeats, quick, say):
+            results = Results(name, repeats)
+            results.add(f"speed: {name}", "s", 1.0)
+            return results
+
+        return measure
+
+    names = ("TRPO, CartPole", "ES, CartPole", "Cart")
+    parts = {name: Benchmark(measuring(name)) for name in names}
+    return Benchmark(measuring("toy"), parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "file"),
+    [("rpo, cart", "TRPO, CartPole", "toy-rpo-cart"), ("cart", "Cart", "toy-cart")],
+)
+def test_one_task_is_chosen_by_a_part_of_its_name(text, name, file, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", toy_of_tasks())
+    assert registry.main(["toy", "--task", text, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] == name
+    assert (tmp_path / "bench-results" / f"{file}.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "why"),
+    [
+        ("toy", ", c", "2 of its tasks have that in the name: .*TRPO, CartPole; ES"),
+        ("toy", "ppo", "none of its tasks has that in the name: .*TRPO, CartPole; ES"),
+        ("triggers", "ppo", "triggers measures no single tasks: leave it out"),
+        ("all", "ppo", "all measures no single tasks: leave it out"),
+        ("trigers", "ppo", "did you mean triggers"),
+    ],
+)
+def test_a_task_that_is_none_or_several_is_refused(name, task, why, monkeypatch):
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", toy_of_tasks())
+    with pytest.raises(Refused, match=why):
+        registry.run(name, task=task)
 
 
 def test_a_case_that_misses_its_own_goal_is_an_error_and_series_have_a_figure(

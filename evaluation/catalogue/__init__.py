@@ -1,0 +1,1 @@
+"""Learning curves of more algorithms beside those of other libraries."""

@@ -1,0 +1,11 @@
+"""``artos bench catalogue``: as ``references``, of the other algorithms that somebody else has.
+
+Each has a bar, and two seeds or more.
+"""
+
+from __future__ import annotations
+
+from evaluation.catalogue.tasks import TASKS
+from evaluation.references.bench import of
+
+BENCHMARK = of("catalogue", TASKS, least=2)
