@@ -299,7 +299,7 @@ class ActorCriticSettings(AskingSettings, kw_only=True, frozen=True):
     anneal: Annotated[bool, learner("lower lr to 0 over the run")] = False
     gamma: Annotated[float, learner("discount of later rewards, 0 to 1", ge=0, le=1)] = 0.99
     lam: Lambda = 0.95
-    vf_coef: Annotated[float, learner("weight of the value loss", ge=0)] = 0.5
+    vf_coef: Annotated[float, learner("weight of the value loss, half a square", ge=0)] = 0.5
     ent_coef: EntropyBonus = 0.0
     max_grad_norm: LongestGradient = 0.5
     bfloat16: Bfloat16 = False

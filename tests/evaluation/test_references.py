@@ -59,6 +59,7 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
     assert rows[f"{bench.BAR} 10: {bench.SB3}, toy"].values == (200.0,) * bench.SEEDS
     judged = rows[f"{bench.SLOWER}: toy"]
     assert (judged.median, judged.holds) == (1.5, False)
+    assert rows[f"{bench.OVERLAP}: toy"].holds is None
 
 
 @pytest.mark.parametrize("name", EVERY)
