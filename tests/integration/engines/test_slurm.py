@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from helpers import SUPPORT
 from layers import needs_layer
+from seen_keys import shown
 
 from artos.system.usable_cpus import usable_cpus
 from evaluation.lab.slurm import Slurm, slurm
@@ -119,6 +120,7 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
         cluster.until(lambda: job["id"] not in {each["id"] for each in workers(cluster)})
 
     goes_on()
+    assert not shown(Path(started["keys"]), Path(started["folder"]) / "logs")
     # A job of a higher partition takes its node; there is a third one.
     preempted = victim()
     wrapped = ("--exclusive", "--output=/dev/null", "--wrap=sleep 20")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from helpers import SUPPORT
 from layers import needs_layer
+from seen_keys import shown
 
 from artos.version import VERSION
 from evaluation.lab import sshd
@@ -65,6 +66,7 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
         "--wait", *towards, cwd=code,
     )  # fmt: skip
     assert summary["outcome"] == "done"
+    assert not shown(Path(started["keys"]), Path(started["folder"]) / "logs")
 
     # A worker that was killed comes back under its name; so does the head, at its port.
     pid = hosts.run("cat", f"{there}/unit-0.pid").split()[0]
