@@ -210,16 +210,17 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
     registration = prepared(references[0])
     learners = registration.plan.learners
     scripts, every = [Script()], dict[str, list[Recorded]]()
+    # What lacks for another reason is no fault of its own.
+    is_recorded = not (config.inline or any(not_recorded(registration.plan)))
     try:
         scripts = Script.parts(
             run / "journal.jsonl", [each.anew for each in resumed], [*_after(resumed)]
         )
         every = {name: [Recorded(*read(p), p) for p in tapes(run, name)] for name in learners}
-    except Refused as refused:
-        faults += refused.faults
-    except (TapeDamaged, OSError) as error:
-        faults.append(str(error))
-    if not config.inline:
+    except (Refused, TapeDamaged, OSError) as error:
+        wrong = error.faults if isinstance(error, Refused) else [str(error)]
+        faults, is_recorded = [*faults, *wrong], False
+    if is_recorded:
         faults += _of_the_records(scripts, every.get(learners[0], []), len(settings))
         fired = {parsed(each.trigger).role for s in scripts for each in s.firings.values()}
         faults += [

@@ -34,6 +34,18 @@ def test_a_run_of_which_something_is_not_recorded(
         replayed(tmp_path)
 
 
+def test_of_a_damaged_journal_nothing_more_is_said(tmp_path: Path) -> None:
+    """What it lacks is no other fault, such as that an earlier ARTOS wrote it."""
+    config = {"workload": "ppo", "settings": CARTPOLE, "folder": str(tmp_path)}
+    (tmp_path / CONFIG).write_bytes(msgspec.json.encode(config))
+    (tmp_path / "journal.jsonl").write_bytes(b'{"done":1,"by":"actor 0","asked":[1]}\n')
+    with pytest.raises(Refused) as refused:
+        replayed(tmp_path)
+    damaged, *others = refused.value.faults
+    assert "line 1 is no line of a journal" in damaged
+    assert not [fault for fault in others if "not recorded" in fault]
+
+
 RESUMED = {"rows": [], "past": []}
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 from clusters import Cluster
+from helpers import SUPPORT
+
+from artos.errors import Refused
+from deploy.replay.opening import replayed
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -44,4 +50,38 @@ def test_each_is_killed_and_resumed(cluster: Cluster) -> None:
     assert (again["outcome"], again["restarts"]) == ("done", 0), cluster.said()
     assert again["learners"]["odd.version"] >= manifest["learners"]["odd"]["version"] + 4
     assert "Traceback" not in cluster.said()
+    assert cluster.survivors() == []
+
+
+def test_one_of_them_is_several_processes(cluster: Cluster, code: Path) -> None:
+    """Either replica of the model is killed, then a node; the policy has one process throughout."""
+    shutil.copy(SUPPORT / "divided_model.py", code)
+    cluster.begin("divided_model.py:workload", learners="model=2", total_updates=60, total_steps=0)
+
+    def fits() -> int:
+        return sum(line.get("by") == "model" for line in cluster.journal())
+
+    with cluster.slowly():
+        for node in NODES.values():
+            cluster.open(node)
+        cluster.place(NODES)
+        for log in ("model-1", "model"):
+            before = fits()
+            cluster.until(lambda before=before: fits() > before + 2)  # type: ignore[misc]
+            cluster.kill_learner(log)
+        before = fits()
+        cluster.until(lambda: fits() > before + 2)
+        cluster.kill_node("w2")
+        cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+    summary = cluster.finish()
+    assert (summary["outcome"], summary["learners"]["model.updates"]) == ("done", fits())
+    lines = cluster.journal()
+    died = [line["died"] for line in lines if line.get("died", "").startswith(("model", "learner"))]
+    assert died == ["model 1", "model"]
+    learning = {line["ready"] for line in lines if "ready" in line} - {"actor 0", "actor 1"}
+    assert learning == {"learner", "model", "model 1"}
+    with pytest.raises(Refused) as refused:
+        replayed(cluster.run_folder, trust=True)
+    (why,) = refused.value.faults
+    assert "of its learners model has replicas" in why
     assert cluster.survivors() == []
