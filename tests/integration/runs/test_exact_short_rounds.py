@@ -44,7 +44,10 @@ def test_actors_that_die_before_within_and_after_their_rounds(
     artos.until(lambda: len(rounds()) > 5)
     artos.signal(signal.SIGINT)
     assert artos.wait().status == 130
-    assert all("rows" in line and line["ended"] < line["stop"] for line in rounds()[1:])
+    ended = [line for line in rounds()[1:] if line.get("stop")]
+    assert all(line["ended"] < line["stop"] for line in ended)
+    # If the run hears late that a round is over, its rows may have been used and overwritten.
+    assert any("rows" in line for line in ended)
     assert sum("kept" in line for line in journal(run)) == 1, "of the round that was not reported"
     found = replayed(run, trust=True)
     assert (found.first_difference, found.ended) == (None, "")
