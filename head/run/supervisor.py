@@ -229,9 +229,18 @@ class Supervisor(Loop):
     def _follow_children(self) -> None:
         for member, host in self._hosts.items():
             if (death := host.reap()) is not None:
-                self._beside_changed(member)  # its last messages come first
-                if not host.lives:
+                told = self._told_that_it_failed(member, self._beside_changed)
+                if not (told or host.lives):
                     self._coordinator.died(member, death)
+
+    def _told_that_it_failed(self, member: Member, listen: Callable[[Member], None]) -> bool:
+        """Hear the last messages of who has ended; whether that counted it as failed already.
+
+        It may be started again only after a pause, so that it has no process does not say so.
+        """
+        before = self._coordinator.monitor.restarts
+        listen(member)
+        return self._coordinator.monitor.restarts > before
 
     def _tick(self) -> None:
         self._handover.look(self._coordinator)
@@ -386,8 +395,8 @@ class OneMachine(Supervisor):
     def _follow_children(self) -> None:
         super()._follow_children()
         for member, death in self._local_actors.deaths():
-            self._actor_changed(member)  # its last messages come first
-            if member not in self._local_actors.pids():
+            told = self._told_that_it_failed(member, self._actor_changed)
+            if not told and member not in self._local_actors.pids():
                 self._coordinator.died(member, death)
 
     def _tick(self) -> None:

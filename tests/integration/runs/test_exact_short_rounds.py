@@ -32,7 +32,7 @@ def code(home: Path) -> Path:
 def test_actors_that_die_before_within_and_after_their_rounds(
     ahead: int, start: Callable[..., Artos], code: Path
 ) -> None:
-    run, words = code / "run", ("--set", f"ahead={ahead}", "--total-updates", 1_000)
+    run, words = code / "run", ("--set", f"ahead={ahead}", "--total-updates", 100_000)
     artos = start("run", "short_rounds.py:workload", *words, "--run-dir", run)
 
     def rounds() -> list[Any]:
@@ -61,7 +61,8 @@ def test_a_round_that_comes_out_differently_is_named_with_its_steps(
     change: dict[str, int], said: str, start: Callable[..., Artos], code: Path
 ) -> None:
     run = code / "run"
-    words = ("run", "my_es.py:workload", "--set", "envs=4", "--total-updates", 1_000)
+    words = ("run", "my_es.py:workload", "--set", "envs=4", "--total-steps", 0)
+    words = (*words, "--total-updates", 100_000)
     kill_each(start(*words, "--run-dir", run), run, acting(0, 1), ("learner", "actor 0", "actor 1"))
     found = replayed(run, trust=True)
     assert (found.first_difference, found.ended) == (None, "")
