@@ -43,7 +43,10 @@ class Relocation(Concern[Run]):
         # At its first place it goes on where the run before it ended.
         if consumers and node and not goes_on:
             parts = (part for each in run.engine.wrappers for part in each.trigger.parts())
-            ends = [base - base % run.plan.steps, *(part.taken(actor) for part in parts)]
+            whole = base - base % run.plan.steps
+            if run.plan.short_rounds:
+                whole = run.rounds.ends.get(actor, whole)
+            ends = [whole, *(part.taken(actor) for part in parts)]
             ends += [run.claims.claimed(consumer.name, actor) for consumer in consumers]
             base = max(end for end in ends if end <= base)
         run.ports.row_source.rewind(actor, term, base)

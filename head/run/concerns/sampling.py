@@ -151,6 +151,8 @@ class Sampling(Concern[Run]):
         Once it has no round to sample any more, rows of those that it ended early are granted anew.
         """
         if self.run.members.role(member).samples:
+            if call.stop and self.run.plan.short_rounds:
+                self.run.rounds.ends[member.rank] = min(call.stop, done.written)
             last = self.run.invocations.last(member)
             ended = call.stop and self.run.plan.short_rounds and not (last and last.stop)
             if ended and (rows := self.run.rounds.shorten(member.rank)):

@@ -100,7 +100,8 @@ class Rounds:
     def __init__(self, begun: Mapping[int, int], steps: int) -> None:
         self._steps = steps
         self._granted, self._written = {**begun}, {**begun}
-        self._most = 1
+        self._most, self.ends = 1, dict[int, int]()
+        """Where the last round of each actor ended, as it said, if rounds may end early."""
         # Running sums, because they are read with every event, however many actors there are.
         self.granted = self.written = 0
         """Rows of all actors together."""

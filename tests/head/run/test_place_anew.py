@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from named import LEARNER, acting
 
 from artos.buffer.actor_block import ActorBlock
@@ -82,7 +83,9 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iterator[Stage]:
+def stage(
+    folder: Path, size: int = STEPS, later: Trigger | None = None, *, short: bool = False
+) -> Iterator[Stage]:
     rows = DataKeyTrigger(("x",), n=2, size=size)
     table: Table = {
         "learner.update": rows if later is None else rows & later,
@@ -97,6 +100,7 @@ def stage(folder: Path, size: int = STEPS, later: Trigger | None = None) -> Iter
         triggers={}, methods={"actors": ("sample",), "learner": ("update",)},
     )  # fmt: skip
     plan, table = completed(plan, table)
+    plan = msgspec.structs.replace(plan, short_rounds=short)
     with RunMemory(plan, "anew", folder) as node:
         for block in node.blocks.values():
             block.arrays[VERSION_KEY][:] = 0
@@ -132,6 +136,17 @@ def test_it_goes_on_at_the_last_whole_round(tmp_path: Path) -> None:
         assert there.coordinator.steps == STEPS * 3
     (line,) = lost(tmp_path)
     assert line == {"lost": STEPS, "actor": 0, "node": "w7", "from": STEPS, "granted": STEPS}
+
+
+def test_it_goes_on_at_the_last_round_that_ended_early(tmp_path: Path) -> None:
+    """That has arrived whole; of the next one there is only a part."""
+    with stage(tmp_path, short=True) as there:
+        (call,) = [call for member, call in there.players.sent if member == ACTOR]
+        there.arrive(0, 3)
+        there.coordinator.receive(ACTOR, Done(call.firing, 0, written=3))
+        there.arrive(0, 5)
+        assert there.place(0, 2, committed=5, node="w7") == 3
+        assert there.coordinator.monitor.rows_lost == 2 * 3
 
 
 def test_void_rows_are_not_handed_over(tmp_path: Path) -> None:
