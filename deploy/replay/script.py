@@ -30,8 +30,8 @@ class Round(NamedTuple):
 
     It sampled up to row ``stop`` (0: it only bound weights), with weights of this version.
     ``rows`` is a checksum of what it wrote, if there is one; ``large`` has sums of the large values
-    of each row, if there are any. If it could end early it says where it ``ended``. Of a round whose
-    node was lost only the rows up to ``kept`` are left. ``beside`` has the versions of other
+    of each row, if there are any. If it could end early it says where it ``ended``. Of a round
+    whose node was lost only the rows up to ``kept`` are left. ``beside`` has the versions of other
     learners.
     """
 
