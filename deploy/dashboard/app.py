@@ -135,9 +135,7 @@ def encoded(found: Any) -> bytes:
         return json.dumps(msgspec.to_builtins(found)).encode()
 
 
-def _json(
-    found: Any, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:  # fmt: skip
+def _json(found: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(encoded(found), status, headers, media_type="application/json")
 
 
