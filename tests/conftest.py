@@ -33,6 +33,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("untimed")
 
+# Else each of more than a thousand runs draws a picture, which takes longer than most of them.
+os.environ.setdefault("ARTOS_CURVE", "no")
+
 # Before torch is loaded: with several workers of pytest on a core its threads spin while they wait
 # for threads that cannot run, and tests of policies take six times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -83,6 +86,12 @@ def logged() -> Iterator[list[str]]:
     lines: list[str] = []
     with logging_to(lines.append):
         yield lines
+
+
+@pytest.fixture
+def drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs draw their learning curves, as they do for users."""
+    monkeypatch.delenv("ARTOS_CURVE")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _log = logging.getLogger(__name__)
+WANTED = "ARTOS_CURVE"
+"""With ``no`` in this variable runs draw no curve: it costs a second, more than a tiny run does."""
 _MOST_DOTS = 8_000
 _MOST_POINTS = 4_000
 _WITHIN = (0.1, 0.115, 0.885, 0.78)
@@ -27,9 +30,12 @@ _DOT, _LINE, _GREY, _EVALUATION = "#8fb8de", "#0b3c6f", "#5f6b7a", "#c4532b"
 def draw(folder: RunFolder) -> Path | None:
     """Draw ``curve.png`` from ``episodes.csv`` and ``evaluations.csv``, and return its path.
 
-    Any error (no font, disk full) is logged in one line, and None is returned: a training run that
-    has succeeded must not fail because its picture cannot be drawn.
+    None is returned where no curve is wanted (``ARTOS_CURVE=no``), and after any error (no font,
+    disk full), which is logged in one line: a training run that has succeeded must not fail because
+    its picture cannot be drawn.
     """
+    if not _wanted():
+        return None
     try:
         return _draw(folder)
     except Exception as error:
@@ -40,9 +46,15 @@ def draw(folder: RunFolder) -> Path | None:
 
 def import_ahead() -> None:
     """Import the drawing modules while there is nothing else to do; it takes half a second."""
+    if not _wanted():
+        return
     with suppress(Exception):  # ``draw`` logs the error
         import matplotlib.backends.backend_agg  # noqa: PLC0415
         import matplotlib.figure  # noqa: F401, PLC0415
+
+
+def _wanted() -> bool:
+    return os.environ.get(WANTED) != "no"
 
 
 def _draft(folder: RunFolder) -> Path:

@@ -19,6 +19,9 @@ from head.records.run_folder import RunFolder
 RETURNS = st.lists(st.floats(-1e6, 1e6), max_size=250)
 
 
+pytestmark = pytest.mark.usefixtures("drawing")
+
+
 def fill(folder: RunFolder, episodes: int) -> None:
     log = ProgressLog(folder)
     for number in range(episodes):
@@ -109,3 +112,12 @@ def test_records_and_view_load_neither_torch_nor_matplotlib() -> None:
         [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_no_curve_is_drawn_where_none_is_wanted(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(folder, 3)
+    monkeypatch.setenv(curve.WANTED, "no")
+    assert curve.draw(folder) is None
+    assert not folder.curve.exists()

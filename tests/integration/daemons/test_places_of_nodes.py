@@ -37,6 +37,7 @@ def cluster(tmp_path: Path, read_only: Path, monkeypatch: pytest.MonkeyPatch) ->
         there.close()
 
 
+@pytest.mark.usefixtures("drawing")
 def test_a_run_on_a_cluster_with_strange_paths(cluster: Cluster, code: Path) -> None:
     code = code.rename(cluster.folder / "mein code")
     cluster.hurry()

@@ -50,6 +50,7 @@ def test_paths_may_have_spaces_and_other_letters(start: Start, home: Path) -> No
     assert_nothing_left(home)
 
 
+@pytest.mark.usefixtures("drawing")
 @needs_mount
 def test_neither_a_home_nor_a_place_for_temporary_files_is_needed(start: Start, home: Path) -> None:
     """The home can be read, as it is where a service has it protected; TMPDIR is not there."""

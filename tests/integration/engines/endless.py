@@ -1,13 +1,25 @@
-"""`counting.py` without its book, for runs that last as long as a test needs."""
+"""`counting.py` without its book, for runs that last as long as a test needs.
+
+A step takes a while: else such a run would need a core all the time, which others wait for.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 import counting
 
 from artos import Workload
+
+_STEP_SECONDS = 0.01
+
+
+class Patient(counting.Counter):
+    def step(self, action: int) -> Any:
+        time.sleep(_STEP_SECONDS)
+        return super().step(action)
 
 
 class Endless(counting.Bookkeeper):
@@ -17,5 +29,14 @@ class Endless(counting.Bookkeeper):
         return {"rows": float(self.count[0])}
 
 
+def make(seed: int) -> Patient:
+    return Patient(seed)
+
+
 def workload(actors: int = 2, total_steps: int = 0) -> Workload:
-    return replace(counting.workload(actors, total_steps), name="endless", learner=Endless())
+    return replace(
+        counting.workload(actors, total_steps),
+        name="endless",
+        actor=counting.Walker("endless:make", envs=1),
+        learner=Endless(),
+    )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked import Asked
 from helpers import PATIENCE, ROOT, SUPPORT
 
 from evaluation.lab.packages import python_with
@@ -67,14 +68,6 @@ class OnRay:
             )["run"]
         )  # fmt: skip
 
-    def updates(self, run: str, *towards: str) -> int:
-        return int((self.artos("status", run, *towards)["facts"] or {}).get("updates", 0))
-
-    def names(self, *towards: str) -> set[str]:
-        """Workers that may have actors."""
-        nodes = self.artos("status", *towards)["nodes"]
-        return {node["name"] for node in nodes if node["alive"] and not node["leaves"]}
-
     def until(self, condition: Callable[[], Any]) -> Any:
         end = time.monotonic() + PATIENCE
         while not (found := condition()):
@@ -105,16 +98,15 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         return {name: state for name, state in found.items() if name.startswith("artos:")}
 
     def goes_on() -> None:
-        before = cluster.updates(run, *towards)
-        cluster.until(lambda: cluster.updates(run, *towards) > before + 5)
+        before = head.updates(run)
+        cluster.until(lambda: head.updates(run) > before + 5)
 
     def restarted() -> int:
-        return int(cluster.artos("status", run, *towards)["facts"]["restarts"])
+        return int(head.run(run)["facts"]["restarts"])
 
     def settled() -> bool:
         """Whether two workers are there, and none that was told to leave is still at it."""
-        alive = [each for each in cluster.artos("status", *towards)["nodes"] if each["alive"]]
-        return len(alive) == 2 and not any(each["leaves"] for each in alive)
+        return len(alive := head.nodes()) == 2 and not any(each["leaves"] for each in alive)
 
     for machine in ("m1", "m2"):
         ray.machine("add", machine)
@@ -123,7 +115,7 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         "--head-options=node:__internal_head__=0.001",
     )  # fmt: skip
     assert not started["missing"], started
-    towards = ("--head", started["address"], "--keys", started["keys"])
+    head, towards = Asked(started), ("--head", started["address"], "--keys", started["keys"])
     assert set(groups().values()) == {"CREATED"}
     run = cluster.submit(2, *towards)
     goes_on()
@@ -139,30 +131,30 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     goes_on()
     # A group is removed by someone else: its worker is replaced, once its actor has moved.
     ray.drop(next(name for name in groups() if name.endswith(":0")))
-    cluster.until(lambda: f"{NAME}-0" not in cluster.names(*towards))
+    cluster.until(lambda: f"{NAME}-0" not in head.names())
     cluster.until(settled)
     goes_on()
     assert restarted() == 0
     # Ray drains a machine: its worker leaves before that ends, and its actor has moved.
-    there = cluster.names(*towards)
+    there = head.names()
     ray.machine("add", "m3")
     ray.machine("drain", "m2")
-    cluster.until(lambda: cluster.names(*towards) != there)
-    (left,) = there - cluster.names(*towards)
+    cluster.until(lambda: head.names() != there)
+    (left,) = there - head.names()
     (log,) = cluster.folder.glob(f"clusters/{NAME}/logs/worker-{left[-1]}.log")
     cluster.until(lambda: "s for leaving: its machine is taken back" in log.read_text())
     cluster.until(settled)
     ray.machine("remove", "m2")
     goes_on()
     assert restarted() == 0
-    assert len(cluster.names(*towards)) == 2, "nobody was on the machine that was drained"
+    assert len(head.names()) == 2, "nobody was on the machine that was drained"
     # A machine dies: Ray has one more, on which the worker comes back.
     ray.machine("add", "m4")
     ray.machine("remove", "m1")
     goes_on()
     cluster.until(settled)
     cluster.artos("stop", run, *towards)
-    cluster.until(lambda: cluster.artos("status", run, *towards)["state"] == "done")
+    cluster.until(lambda: head.run(run)["state"] == "done")
     cluster.artos("down", NAME)
     assert groups() == {}
     assert not (cluster.folder / "clusters" / NAME / "keys").exists()
@@ -178,11 +170,12 @@ def test_the_autoscaler_brings_a_machine_for_a_run_and_takes_it_back(
             started = cluster.artos(
                 "up", "--on", "ray", "--nodes", "0..2", "--slots", "2", "--name", NAME
             )
+            head = Asked(started)
             towards = ("--head", started["address"], "--keys", started["keys"])
-            assert cluster.names(*towards) == set()
+            assert head.names() == set()
             run = cluster.submit(2, *towards)
-            cluster.until(lambda: cluster.updates(run, *towards) > 5)
-            assert cluster.names(*towards) == {f"{NAME}-0"}
+            cluster.until(lambda: head.updates(run) > 5)
+            assert head.names() == {f"{NAME}-0"}
             cluster.until(lambda: ray.machines() == 2)  # Ray may have brought one too many
         finally:
             cluster.tried("-m", "deploy.cli", "down", NAME)

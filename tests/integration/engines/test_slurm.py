@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked import Asked
 from helpers import SUPPORT
 from layers import needs_layer
 from seen_keys import shown
@@ -71,10 +72,6 @@ def endless(cluster: Slurm, started: dict[str, Any], actors: int = 4) -> Any:
     )  # fmt: skip
 
 
-def names(view: dict[str, Any]) -> set[str]:
-    return {node["name"] for node in view["nodes"] if node["alive"] and not node["leaves"]}
-
-
 def workers(cluster: Slurm, *flags: str) -> list[dict[str, str]]:
     return cluster.jobs(f"--name={WORKER_JOB}", *flags)
 
@@ -88,27 +85,19 @@ def is_clean(cluster: Slurm) -> bool:
 def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     """Preempted, cancelled, failed: each time another worker of that name comes, no row is lost."""
     started = up(cluster, "2")
-    assert names({"nodes": started["nodes"]}) == {f"{NAME}-0", f"{NAME}-1"}
+    assert {node["name"] for node in started["nodes"]} == {f"{NAME}-0", f"{NAME}-1"}
     assert started["head"].startswith("tcp://")
     assert not started["missing"]
     assert up(cluster, "2")["joined"]
 
     submitted = endless(cluster, started)
-    run = submitted["run"]
-
-    def status() -> dict[str, Any]:
-        view: dict[str, Any] = artos(cluster, "status", run, *towards(started))
-        return view
-
-    def updates() -> int:
-        return int((status()["facts"] or {}).get("updates", 0))
+    run, head = submitted["run"], Asked(started)
 
     def goes_on() -> None:
         """It makes updates, and all workers are there."""
-        before = updates()
-        cluster.until(lambda: updates() > before + 5)
-        view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
-        cluster.until(lambda: len(names(view())) == 2)
+        before = head.updates(run)
+        cluster.until(lambda: head.updates(run) > before + 5)
+        cluster.until(lambda: len(head.names()) == 2)
 
     def victim() -> dict[str, str]:
         """A worker on another node than the head's."""
@@ -137,7 +126,7 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     cluster.tried("scontrol", "update", f"nodename={failed['node']}", "state=resume")
     goes_on()
     artos(cluster, "stop", run, *towards(started))
-    ended = cluster.until(lambda: (view := status())["state"] == "done" and view)
+    ended = cluster.until(lambda: (view := head.run(run))["state"] == "done" and view)
     assert ended["outcome"] == "interrupted"
 
     assert artos(cluster, "down", NAME)["name"] == NAME
@@ -151,16 +140,8 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
     (job,) = workers(cluster)
     told = cluster.run("scontrol", "show", "job", job["id"])
     assert "OverSubscribe=NO" in told, "a node of its own"
-    run = endless(cluster, started, actors=1)["run"]
-
-    def view() -> dict[str, Any]:
-        found = cluster.tried(*ARTOS, "status", run, *towards(started), "--json")
-        return {} if found.returncode else json.loads(found.stdout)
-
-    def updates() -> int:
-        return int((view().get("facts") or {}).get("updates", 0))
-
-    cluster.until(lambda: updates() > 5)
+    run, asked = endless(cluster, started, actors=1)["run"], Asked(started)
+    cluster.until(lambda: asked.updates(run) > 5)
     for restarts, its_node_fails in enumerate((False, True), 1):
         (head,) = cluster.jobs(f"--name={HEAD_JOB}")
         if its_node_fails:
@@ -173,15 +154,15 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
 
         def is_on(restarts: int = restarts, at_once: tuple[str, ...] = at_once) -> bool:
             cluster.tried(*at_once)  # it may set that time after it has shown the job as waiting
-            now = view()
+            now = asked.run(run)
             return now.get("restarts") == restarts and now["state"] == "running"
 
         cluster.until(is_on)
-        before = updates()
-        cluster.until(lambda before=before: updates() > before + 5)
+        before = asked.updates(run)
+        cluster.until(lambda before=before: asked.updates(run) > before + 5)
     assert cluster.jobs(f"--name={HEAD_JOB}")[0]["node"] != head["node"]
     # Another one, if Slurm preempted the first one for the head.
-    assert len(names(artos(cluster, "status", *towards(started)))) == 1
+    assert len(asked.names()) == 1
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
     summary = cluster.folder / "clusters" / NAME / "runs" / run / "summary.json"
@@ -196,8 +177,7 @@ def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     variables = [line.removeprefix("export ") for line in printed.splitlines()]
     assert "lab-0" in cluster.run("env", *variables, *ARTOS, "status")
     submitted = endless(cluster, started)
-    view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
-    cluster.until(lambda: len(names(view())) == 2)
+    cluster.until(lambda: len(Asked(started).names()) == 2)
     artos(cluster, "stop", submitted["run"], *towards(started))
     cluster.until(lambda: len(workers(cluster)) == 1)
     artos(cluster, "down", NAME)
@@ -212,11 +192,11 @@ def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:
         cluster, "1", "--worker-options=--time=1 --cpus-per-task=1", "--notice=45", slots=""
     )
     assert [node["slots"] for node in started["nodes"]] == [1]
-    view = lambda: artos(cluster, "status", *towards(started))  # noqa: E731
-    cluster.until(lambda: any(0 < node["seconds_left"] < 60 for node in view()["nodes"]))
+    head = Asked(started)
+    cluster.until(lambda: any(0 < node["seconds_left"] < 60 for node in head.nodes()))
     told = f"{NAME}-0 leaves: its worker was told to stop"  # by SIGUSR1
     cluster.until(lambda: told in log.read_text()[before:])
-    cluster.until(lambda: len(names(view())) == 1)  # the next one
+    cluster.until(lambda: len(head.names()) == 1)  # the next one
     assert "DUE TO TIME LIMIT" not in log.read_text()[before:]
     artos(cluster, "down", NAME)
     assert is_clean(cluster)

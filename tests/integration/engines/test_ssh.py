@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked import Asked
 from helpers import SUPPORT
 from layers import needs_layer
 from seen_keys import shown
@@ -73,15 +74,7 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     hosts.run("kill", "-KILL", pid)
     hosts.until(lambda: pid not in hosts.tried("cat", f"{there}/unit-0.pid").stdout)
     hosts.run("pkill", "-KILL", "-f", "deploy.cli head")
-
-    def both() -> bool:
-        found = hosts.tried(*ARTOS, "status", *towards, "--json")
-        if found.returncode:
-            return False
-        alive = [node for node in json.loads(found.stdout)["nodes"] if node["alive"]]
-        return len(alive) == 2
-
-    hosts.until(both)
+    hosts.until(lambda: len(Asked(started).nodes()) == 2)
     artos(hosts, "down", NAME)
     assert hosts.tried("pgrep", "-f", "deploy.cli worker").stdout == ""
     assert hosts.tried("pgrep", "-f", "deploy.cli head").stdout == ""

@@ -41,6 +41,7 @@ def inline(home: Path, name: str, seed: int = 3, **settings: Any) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("drawing")
 def test_command_line_and_files(artos: Callable[..., Outcome], home: Path) -> None:
     outcome = artos(
         "run", "ppo", "--env", "CartPole-v1", "--actors", 2, "--total-steps", 640, "--seed", 5,

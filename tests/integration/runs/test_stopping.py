@@ -39,6 +39,7 @@ def assert_nothing_left(artos: Artos, run: Path) -> None:
         RunFolder.resume(run).close()  # neither locked nor unsaved
 
 
+@pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_once(number: signal.Signals, training: Artos, start: Start, home: Path) -> None:
     training.signal(number)
