@@ -34,7 +34,7 @@ class Elastic(msgspec.Struct, frozen=True):
         int, "actors that may run at once; 0: one per usable CPU, more if they are answered"
     ] = 0
     images: Annotated[str, "where images go: disk (the run's folder), tmpfs or a folder"] = "disk"
-    image_mb: Annotated[int, "room for images in MB; 0: half of the free space there"] = 0
+    image_mb: Annotated[int, "room for images in MB; 0, not on tmpfs: half of what is free"] = 0
     wire_dtype: Annotated[WireDtype, "how weights travel to other nodes"] = "float32"
 
     def changed(self, settings: Mapping[str, Any]) -> Elastic:
@@ -57,7 +57,7 @@ class Elastic(msgspec.Struct, frozen=True):
 
     @property
     def image_bytes(self) -> int:
-        """Shared memory that images may take: those on a tmpfs, if there is a bound."""
+        """Shared memory that images may take: those on a tmpfs."""
         return self.image_mb * 1_000_000 if self.images == "tmpfs" else 0
 
     def faults(self) -> list[str]:
@@ -66,6 +66,11 @@ class Elastic(msgspec.Struct, frozen=True):
         found = [f"{name} must be at least 0, not {n}" for name, n in counts.items() if n < 0]
         if not self.images.strip() or "\0" in self.images:
             found.append(f"images must be disk, tmpfs or a folder, not {self.images!r}")
+        if self.images == "tmpfs" and not self.image_mb:
+            found.append(
+                "images=tmpfs needs image_mb, the MB of shared memory that are kept for them: else "
+                "they would take what buffers and other runs count on"
+            )
         return found
 
 

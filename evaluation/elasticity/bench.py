@@ -46,7 +46,7 @@ PARKS = {
     "memory": ("park=memory",),
     "freeze": ("park=freeze",),
     "checkpoint on disk": ("park=checkpoint", "images=disk"),
-    "checkpoint on tmpfs": ("park=checkpoint", "images=tmpfs"),
+    "checkpoint on tmpfs": ("park=checkpoint", "images=tmpfs", "image_mb=4000"),
     "auto": ("park=auto",),
 }
 # By the place where an actor waits: the name of the way back, and the options that park it there.

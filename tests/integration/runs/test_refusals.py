@@ -100,8 +100,9 @@ INLINE = {
     ),
     "what A2C does not take": (
         ["a2c", "--set", "lr=-1", "--set", "gamma=-0.1", "--set", "lam=2", "--set",
-         "max_grad_norm=0"],
-        ["lr must be positive, not -1", "gamma must be within 0 and 1", "lam must be within 0 and",
+         "max_grad_norm=0", "--set", "images=tmpfs"],
+        ["images=tmpfs needs image_mb", "lr must be positive, not -1",
+         "gamma must be within 0 and 1", "lam must be within 0 and",
          "max_grad_norm must be positive or none"],
     ),
     "no such optimiser": (
