@@ -232,14 +232,14 @@ def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
     cluster.start_worker("w1")
     cluster.alive("w1")
     name = "replaying-replayed-seed1-1"
-    options = ("--total-steps", 20_000, "--set", "capacity=20000", "--json")
+    options = ("--total-steps", 8_000, "--set", "capacity=8000", "--json")
     submit = cluster.submit("replaying.py:replayed", *options, cwd=code)
     checkpoint = cluster.runs / name / "checkpoint"
 
     def steps() -> int:
         return read_manifest(checkpoint).steps if (checkpoint / MANIFEST).exists() else 0
 
-    cluster.until(lambda: steps() > 4_000)
+    cluster.until(lambda: steps() > 2_000)
     if how == "killed":
         (run,) = cluster.processes("head.run")
         run.kill()
@@ -251,7 +251,7 @@ def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
     before = read_manifest(checkpoint)
     assert submit.wait() == 0, cluster.story()
     summary = json.loads(submit.out)
-    assert (summary["outcome"], summary["steps"]) == ("done", 20_000)
+    assert (summary["outcome"], summary["steps"]) == ("done", 8_000)
     assert not any("replay buffer" in each for each in summary["not_restored"])
     # Rows of the first policies are drawn at once, with those of the newest.
     assert summary["lag_max"] > summary["updates"] - before.updates

@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,9 +116,14 @@ def workers(launcher: Launcher) -> dict[int, str]:
 
 
 def until(launcher: Launcher, wanted: dict[int, str]) -> None:
+    until_so(lambda: workers(launcher) == wanted)
+
+
+def until_so(condition: Callable[[], bool]) -> None:
     deadline = Deadline(PATIENCE)
-    while (found := workers(launcher)) != wanted:
-        assert not deadline.passed, found
+    while not condition():
+        assert not deadline.passed
+        time.sleep(0.1)
 
 
 def kept() -> Cluster:
@@ -214,9 +220,7 @@ def test_nothing_of_another_cluster_is_changed_even_before_it_has_a_head(api: Ap
     core, key = client.CoreV1Api(), (kept().keys / "head.key").read_text().strip()
     for unit in ("head", "worker"):
         client.AppsV1Api().delete_namespaced_stateful_set(f"lab-{unit}", "default")
-    deadline = Deadline(PATIENCE)
-    while launcher_of(kept()).units():
-        assert not deadline.passed
+    until_so(lambda: not launcher_of(kept()).units())
 
     def refused_for(what: str) -> None:
         there = api.ask("objects")
@@ -242,9 +246,7 @@ def test_a_cluster_whose_end_was_broken_off_comes_up_again(api: Api) -> None:
     launcher = launcher_of(kept())
     (head,) = (unit for unit in launcher.units() if unit.index == HEAD)
     launcher.stop(head)
-    deadline = Deadline(PATIENCE)
-    while any(unit.index == HEAD for unit in launcher.units()):
-        assert not deadline.passed
+    until_so(lambda: all(unit.index != HEAD for unit in launcher.units()))
     assert not up(api, "1")["missing"]
     api.artos("down", "lab")
 
