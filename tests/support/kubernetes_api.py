@@ -23,7 +23,7 @@ import kmock
 PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "statefulsets")
 EVENTS, SECRETS = kmock.resource("", "v1", "events"), kmock.resource("", "v1", "secrets")
 RECORDS = kmock.resource("", "v1", "configmaps")
-_TICK, _ENDING = 0.1, 0.3
+_TICK, _ENDING = 0.25, 0.3
 
 
 class Api(kmock.KubernetesEmulator):
