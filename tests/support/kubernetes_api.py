@@ -62,10 +62,9 @@ class Api(kmock.KubernetesEmulator):
 
     def replaced(self, request: Any) -> dict[str, Any]:
         """An object, in place of the one of its name."""
-        there = self.objects[(request.resource, request.namespace, request.name)]
-        there.delete()
-        there.create(request.data)
-        return dict(there.raw)
+        key = (request.resource, request.namespace, request.name)
+        self.objects[key] = request.data
+        return dict(self.objects[key].raw)
 
     def events(self, _request: Any) -> dict[str, Any]:
         """All events."""
@@ -74,6 +73,9 @@ class Api(kmock.KubernetesEmulator):
 
     def control(self) -> None:
         """Do once what the controller of StatefulSets and the scheduler do."""
+        for key, found in [*self.objects.items()]:
+            if found.deleted:  # else each request would take longer than the one before
+                del self.objects[key]
         sets, pods = self.there(SETS), self.there(PODS)
         wanted = {
             (namespace, f"{name}-{number}"): found.raw["spec"]["template"]["metadata"]["labels"]
@@ -94,11 +96,7 @@ class Api(kmock.KubernetesEmulator):
                 self.objects[(EVENTS, key[0], f"{key[1]}.refused")] = _refused(*key, now)
             elif key not in pods:
                 there += 1
-                made = _pod(*key, labels, now)
-                if (PODS, *key) in self.objects:
-                    self.objects[(PODS, *key)].create(made)
-                else:
-                    self.objects[(PODS, *key)] = made
+                self.objects[(PODS, *key)] = _pod(*key, labels, now)
             elif pods[key].raw["status"]["phase"] == "Pending" and running < self.room:
                 running += 1
                 held = self.held if labels["artos-unit"] == "worker" else {}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from helpers import PATIENCE, ROOT, SUPPORT
+from inline_runs import commanded
+from real_runs import Artos, Outcome
 
 from artos.clock import Deadline, ManualClock
 from artos.protocol.views import ClusterView, NodeView, RunView
@@ -52,17 +51,26 @@ class Api:
         assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
 
-    def tried(self, *words: str, desk: str = "clusters") -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, **self.variables, clusters.VARIABLE: str(self.folder / desk)}
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "deploy.cli", *words], env=env, cwd=self.folder,
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )  # fmt: skip
+    def begun(self, *words: str, desk: str = "clusters") -> Artos:
+        """A command as a process of its own, beside others."""
+        (place := self.folder / f"at-{desk}").mkdir()
+        return Artos(place, words, **self._at(desk))
+
+    def tried(self, *words: str, desk: str = "clusters") -> Outcome:
+        """A command in this process: to import the client takes longer than most of them."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._at(desk).items():
+                patch.setenv(name, value)
+            return commanded(self.folder, words)
 
     def artos(self, *words: str) -> Any:
         done = self.tried(*words, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        assert done.status == 0, done.err
+        return done.summary
+
+    def _at(self, desk: str) -> dict[str, str]:
+        (there := self.folder / desk).mkdir(exist_ok=True)
+        return {**self.variables, clusters.VARIABLE: str(there)}
 
     @property
     def variables(self) -> dict[str, str]:
@@ -145,7 +153,7 @@ def test_a_cluster_comes_grows_shrinks_and_goes(api: Api) -> None:
     assert [node["name"] for node in started["nodes"]] == ["lab-0"]
     assert up(api, "1..3")["joined"]
     other = api.tried("up", "--on", "kubernetes", "--nodes", "2", "--name", "lab")
-    assert "differs" in other.stderr
+    assert "differs" in other.err
     cluster, clock = kept(), ManualClock()
     launcher = launcher_of(cluster)
     keeper = Keeper(cluster, launcher, clock=clock)
@@ -166,9 +174,9 @@ def test_a_cluster_of_that_name_from_another_desk_is_left_alone(api: Api) -> Non
     up(api, "1")
     there = api.ask("objects")
     other = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", desk="other")
-    assert other.returncode == 2
-    assert "has a cluster lab that was not started from" in other.stderr
-    assert "take another --name" in other.stderr
+    assert other.status == 2
+    assert "has a cluster lab that was not started from" in other.err
+    assert "take another --name" in other.err
     assert api.ask("objects") == there
     assert up(api, "1")["joined"]
     api.artos("down", "lab")
@@ -178,14 +186,13 @@ def test_of_two_that_come_up_at_the_same_moment_one_does(api: Api) -> None:
     before = api.ask("objects")
     words = ("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", "--wait", "60")
     desks = ("clusters", "other")
-    with ThreadPoolExecutor() as pool:
-        done = [*pool.map(lambda desk: api.tried(*words, desk=desk), desks)]
+    done = [process.wait() for process in [api.begun(*words, desk=desk) for desk in desks]]
     ((desk, _), (_, refused)) = sorted(
-        zip(desks, done, strict=True), key=lambda each: each[1].returncode
+        zip(desks, done, strict=True), key=lambda each: each[1].status
     )
-    assert sorted(each.returncode for each in done) == [0, 2], [each.stderr for each in done]
-    assert "take another --name" in refused.stderr
-    assert api.tried("down", "lab", desk=desk).returncode == 0
+    assert sorted(each.status for each in done) == [0, 2], [each.err for each in done]
+    assert "take another --name" in refused.err
+    assert api.tried("down", "lab", desk=desk).status == 0
     assert api.ask("objects") == before
 
 
@@ -197,14 +204,14 @@ def test_keys_that_come_or_go_at_the_desk_do_so_in_the_cluster(api: Api) -> None
     assert api.ask("secret", "lab-user-keys") == ["ann.key", "owner.key", "owner.key_secret"]
     api.ask("forbid", "PUT")
     failed = api.tried("keys", str(keys), "--user", "ann", "--revoke")
-    assert failed.returncode == 1
-    assert "403: the keeper may not do that" in failed.stderr
-    assert "its cluster is not: repeat its `artos up`" in failed.stderr
+    assert failed.status == 1
+    assert "403: the keeper may not do that" in failed.err
+    assert "its cluster is not: repeat its `artos up`" in failed.err
     api.ask("forbid", "")
     assert "ann.key" in api.ask("secret", "lab-user-keys")
     assert up(api, "1")["joined"]
     assert api.ask("secret", "lab-user-keys") == ["owner.key", "owner.key_secret"]
-    told = api.tried("keys", str(keys), "--node", "any", "--revoke").stdout
+    told = api.tried("keys", str(keys), "--node", "any", "--revoke").out
     assert "revoked node any: it is refused once the head's copy of the keys is new" in told
     assert api.ask("secret", "lab-node-keys") == []
     api.artos("down", "lab")
@@ -225,9 +232,9 @@ def test_nothing_of_another_cluster_is_changed_even_before_it_has_a_head(api: Ap
     def refused_for(what: str) -> None:
         there = api.ask("objects")
         other = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab", desk="other")
-        assert other.returncode == 2
-        assert f"as it has {what} (" in other.stderr
-        assert "take another --name" in other.stderr
+        assert other.status == 2
+        assert f"as it has {what} (" in other.err
+        assert "take another --name" in other.err
         assert api.ask("objects") == there
         assert (
             core.read_namespaced_secret("lab-head-keys", "default").string_data["head.key"] == key
@@ -256,9 +263,9 @@ def test_a_cluster_that_cannot_be_removed_is_not_forgotten(api: Api) -> None:
     up(api, "1")
     api.ask("forbid", "DELETE")
     refused = api.tried("down", "lab")
-    assert refused.returncode == 1
-    assert "`artos down lab` again" in refused.stderr
-    assert refused.stderr.count("403") > 2, "each that was left is named"
+    assert refused.status == 1
+    assert "`artos down lab` again" in refused.err
+    assert refused.err.count("403") > 2, "each that was left is named"
     api.ask("forbid", "")
     api.artos("down", "lab")
     assert api.ask("objects") == before
@@ -278,8 +285,8 @@ def test_what_does_not_say_whose_it_is_stays_and_is_named(api: Api) -> None:
 
     labelled("")
     refused = api.tried("down", "lab")
-    assert refused.returncode == 1
-    assert "ConfigMap lab-record has no label artos-mark" in refused.stderr
+    assert refused.status == 1
+    assert "ConfigMap lab-record has no label artos-mark" in refused.err
     assert "configmaps/lab-record" in api.ask("objects")
     labelled(mark)
     api.artos("down", "lab")
@@ -392,7 +399,7 @@ def test_a_head_that_it_refuses_leaves_nothing(api: Api) -> None:
     before = api.ask("objects")
     api.ask("forbid", "POST")
     refused = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab")
-    assert refused.returncode == 1
-    assert "403" in refused.stderr
+    assert refused.status == 1
+    assert "403" in refused.err
     assert api.ask("objects") == before
     assert not (clusters.clusters() / "lab" / clusters.RECORD).exists()
