@@ -9,12 +9,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-from helpers import PATIENCE
 from real_runs import Artos
 
 from head.records.episodes import Episodes
 
 _LOOK_SECONDS = 0.5
+_MOST_SECONDS = 540.0
+"""A run ends once it has made its steps, which takes minutes where others learn meanwhile."""
 
 
 def best_mean(run_folder: Path, window: int) -> float:
@@ -28,7 +29,7 @@ def best_mean(run_folder: Path, window: int) -> float:
 def learned(run: Artos, run_folder: Path, window: int, bar: float) -> bool:
     """Whether the best mean reaches ``bar``; the run is stopped as by Ctrl-C once it has."""
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + _MOST_SECONDS
         while run.process.poll() is None and best_mean(run_folder, window) < bar:
             assert time.monotonic() < end, f"{best_mean(run_folder, window)}\n{run.said}"
             time.sleep(_LOOK_SECONDS)

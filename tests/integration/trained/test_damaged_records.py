@@ -36,8 +36,8 @@ FILES = (
     *JSON, "progress.csv", "episodes.csv", "evaluations.csv", "run.lock", "logs/run.log",
     "checkpoint/arrays", "checkpoint/rows", "checkpoint/states",
 )  # fmt: skip
-DEADLINE = 60.0
-"""Seconds for a reader; it takes a fraction of one."""
+DEADLINE = 240.0
+"""Seconds for a reader; it takes a fraction of one, but a replay on a busy machine."""
 SAMPLE, LONG_SAMPLE = 24, 100
 FEW = {
     file: [DAMAGES[each * 4 % len(DAMAGES)] for each in range(number, number + 3)]
