@@ -32,7 +32,7 @@ from deploy.launchers.launcher import (
 )
 
 _LOOK = 0.5
-_HEAD_ENDS, _GONE = 90.0, 60.0
+_GONE = 60.0
 _MARGIN = 10.0
 _WITHOUT_HEAD = 10.0
 """Seconds without a unit of the head, after which it is taken as ended: a list may lag behind."""
@@ -126,7 +126,7 @@ def down(name: str, say: Say) -> Cluster:
     launcher = launcher_of(cluster)
     with _alone(cluster):
         cluster.end_file.touch()
-        _end(launcher, [HEAD], _HEAD_ENDS, "the head: its runs save", say)
+        _end(launcher, [HEAD], cluster.head_seconds, "the head: its runs save", say)
         workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
         _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
         try:

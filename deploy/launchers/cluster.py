@@ -27,6 +27,8 @@ VARIABLE = "ARTOS_CLUSTERS"
 RECORD = "cluster.json"
 LEAVE_SHARE = 0.9
 """Of the time until a machine is taken back, in which its worker leaves: it also has to end."""
+_HEAD_MARGIN = 60.0
+"""Seconds that a head has for ending itself, after its runs."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,16 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def end_file(self) -> Path:
         """There from when it is taken down: until then runs outlive a head that is told to stop."""
         return self.path / "ends"
+
+    @property
+    def head_seconds(self) -> float:
+        """For which its head may take to end once it is told to, as its runs save."""
+        import tomllib  # noqa: PLC0415
+
+        from head.daemon.options import STOP_SECONDS  # noqa: PLC0415
+
+        given = tomllib.loads(self.config).get("stop_seconds", STOP_SECONDS)
+        return float(given) + _HEAD_MARGIN
 
     def node(self, index: int) -> str:
         """The name of a worker; one that is started again comes back under its name."""

@@ -29,6 +29,7 @@ from head.daemon.user_accounts import account_faults
 
 _OF_ENGINES = ("listen", "keys", "runs", "publish", "end_file")
 """What ``artos up`` tells a head itself."""
+STOP_SECONDS = 60.0
 _POSITIVE = ("deadline", "archive_mb", "stop_seconds")
 
 
@@ -43,7 +44,7 @@ class HeadOptions(msgspec.Struct, frozen=True):
     """Seconds of silence after which a node counts as gone."""
     archive_mb: float = LIMIT_MB
     """The largest size of a run's code."""
-    stop_seconds: float = 60.0
+    stop_seconds: float = STOP_SECONDS
     """How long runs may take to finish and save when the head is told to stop."""
     devices: str = ""
     """What the learners on this machine lease, as in ``cuda:0=2,cpu:a``."""

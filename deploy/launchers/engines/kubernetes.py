@@ -247,7 +247,7 @@ class Engine(Launcher):
         )  # fmt: skip
         words: dict[str, object] = {
             "name": cluster.name, "least": cluster.least, "notice": round(cluster.notice),
-            "joined": _JOINED,
+            "head_seconds": round(cluster.head_seconds), "joined": _JOINED,
             "record": json.dumps(msgspec.json.encode(record).decode()),
             **{name: json.dumps(secret) for name, secret in _secrets(keys, self._cluster).items()},
         }  # fmt: skip

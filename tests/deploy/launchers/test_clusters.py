@@ -19,7 +19,7 @@ from artos.transport.roles import Holder, KeyRole
 from deploy.cli.__main__ import main
 from deploy.launchers import bringing_up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, faults, known, load
-from deploy.launchers.engines import kubernetes
+from deploy.launchers.engines import kubernetes, slurm
 from deploy.launchers.launcher import Here, Unit, names
 from deploy.launchers.unit import (
     await_head,
@@ -60,6 +60,23 @@ def test_a_record_that_was_moved_names_its_new_folder(tmp_path: Path) -> None:
     lab.save()
     (tmp_path / "lab").rename(tmp_path / "moved")
     assert load(tmp_path / "moved").folder == str(tmp_path / "moved")
+
+
+@pytest.mark.parametrize(("config", "seconds"), [("", 120.0), ("stop_seconds = 600", 660.0)])
+def test_down_waits_as_long_for_the_head_as_its_runs_may_take_to_save(
+    config: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    cluster(tmp_path / "lab", config=config).save()
+    waited: dict[str, float] = {}
+
+    def end(launcher: object, indexes: object, most: float, what: str, say: object) -> None:
+        waited[what] = most
+
+    monkeypatch.setattr(bringing_up, "_end", end)
+    monkeypatch.setattr(slurm.Engine, "units", lambda _: [])
+    bringing_up.down("lab", print)
+    assert waited["the head: its runs save"] == seconds
 
 
 def test_a_damaged_record_is_refused(tmp_path: Path) -> None:

@@ -118,6 +118,14 @@ def test_pods_end_in_time_on_nodes_of_their_own_with_memory_that_is_bounded() ->
     assert "${POD##*-}" in pod["containers"][0]["command"][-1]
 
 
+@pytest.mark.parametrize(("config", "seconds"), [("", 120), ("stop_seconds = 600", 660)])
+def test_the_heads_pod_has_the_time_that_its_runs_may_take_to_save(
+    config: str, seconds: int
+) -> None:
+    pod = objects(cluster(config=config))["StatefulSet", "lab-head"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == seconds
+
+
 @pytest.mark.parametrize(
     ("limit", "most"), [("5Gi", 4 << 30), ("1.25Gi", 1 << 30), ("500M", 400_000_000), ("1000", 800)]
 )
