@@ -43,6 +43,11 @@ _RESOURCE = re.compile(r"[^=]+=\d+(\.\d+)?")
 _STATES: Mapping[str, State] = {
     "PENDING": "waits", "PREPARED": "waits", "RESCHEDULING": "waits", "CREATED": "runs",
 }  # fmt: skip
+_MEANINGS = {
+    "NO_RESOURCES": "Ray has no room for {} now",
+    "INFEASIBLE": "no machine that Ray has can ever have room for {}: it waits for a larger one",
+}
+_SOUGHT = "Ray looks for room for {}"
 
 
 class Holder:
@@ -160,16 +165,16 @@ class Engine(Launcher):
         """Every group that is not removed; one whose process has ended is removed now."""
         found, bare = [], set[str]()
         with _asking(self._cluster, "list its groups") as ray:
-            for index, group, state in self._groups():
-                holder = self._holder(index)
-                if state == "runs":
+            for unit in self._groups():
+                holder = self._holder(unit.index)
+                if unit.state == "runs":
                     if holder is None:
-                        bare.add(group)
-                    gone = group in self._bare if holder is None else _has_ended(ray, holder)
+                        bare.add(unit.id)
+                    gone = unit.id in self._bare if holder is None else _has_ended(ray, holder)
                     if gone:
-                        self._remove(index, group)
+                        self._remove(unit)
                         continue
-                found.append(Unit(index, group, state))
+                found.append(unit)
         self._bare = bare
         return found
 
@@ -183,9 +188,9 @@ class Engine(Launcher):
                 with suppress(ray.exceptions.RayError):
                     ray.get(holder.stop.remote(now=now), timeout=seconds)
             if now:
-                for index, group, _ in self._groups():
-                    if index == unit.index:
-                        self._remove(index, group)
+                for each in self._groups():
+                    if each.index == unit.index:
+                        self._remove(each)
 
     def notices(self) -> Mapping[int, float]:
         """Units on machines that Ray drains (a spot machine's notice, or ``ray drain-node``)."""
@@ -198,11 +203,11 @@ class Engine(Launcher):
             from ray.util import placement_group_table  # noqa: PLC0415
 
             table = placement_group_table()
-            for index, group, _ in self._groups():
-                for node in table.get(group, {}).get("bundles_to_node_id", {}).values():
+            for unit in units_in(table, self._front):
+                for node in table[unit.id].get("bundles_to_node_id", {}).values():
                     if (until := draining.get(node)) is not None:
                         left = until / 1000 - time.time() if until else self._cluster.notice
-                        found[index] = max(0.0, left)
+                        found[unit.index] = max(0.0, left)
         return found
 
     def here(self) -> Here:
@@ -223,14 +228,10 @@ class Engine(Launcher):
         asked = {name: float(value) for name, _, value in (word.partition("=") for word in own)}
         return {"CPU": 1.0 if index == HEAD else float(self._cluster.slots), **asked}
 
-    def _groups(self) -> Iterator[tuple[int, str, State]]:
+    def _groups(self) -> Iterator[Unit]:
         from ray.util import placement_group_table  # noqa: PLC0415
 
-        front = self._front
-        for group, about in placement_group_table().items():
-            tail = about["name"].removeprefix(front)
-            if about["name"].startswith(front) and about["state"] in _STATES:
-                yield (HEAD if tail == "head" else int(tail)), group, _STATES[about["state"]]
+        return units_in(placement_group_table(), self._front)
 
     def _holder(self, index: int) -> Any:
         import ray  # noqa: PLC0415
@@ -240,14 +241,34 @@ class Engine(Launcher):
         except ValueError:
             return None
 
-    def _remove(self, index: int, group: str) -> None:
+    def _remove(self, unit: Unit) -> None:
         import ray  # noqa: PLC0415
         from ray.util import remove_placement_group  # noqa: PLC0415
         from ray.util.placement_group import PlacementGroup  # noqa: PLC0415
 
-        if (holder := self._holder(index)) is not None:
+        if (holder := self._holder(unit.index)) is not None:
             ray.kill(holder)
-        remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(group))))
+        remove_placement_group(PlacementGroup(ray.PlacementGroupID(bytes.fromhex(unit.id))))
+
+
+def units_in(table: Mapping[str, Mapping[str, Any]], front: str) -> Iterator[Unit]:
+    """The units in Ray's table of groups whose names begin with ``front``."""
+    for group, about in table.items():
+        name, state = about["name"], _STATES.get(about["state"])
+        if state is not None and name.startswith(front):
+            tail = name.removeprefix(front)
+            why = _in_words(about) if state == "waits" else ""
+            yield Unit(HEAD if tail == "head" else int(tail), group, state, why=why)
+
+
+def _in_words(about: Mapping[str, Any]) -> str:
+    """What a group waits for; between two attempts Ray says of the last one why it failed."""
+    asked = ", ".join(
+        f"{name}={number:g}"
+        for bundle in about["bundles"].values()
+        for name, number in bundle.items()
+    )
+    return _MEANINGS.get(about["stats"]["scheduling_state"], _SOUGHT).format(asked)
 
 
 def _has_ended(ray: Any, holder: Any) -> bool:

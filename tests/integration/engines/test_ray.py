@@ -122,9 +122,10 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     # Another user's cluster of that name has no room, and is none of this one's business.
     mine, other = groups(), cluster.beside(cluster.folder / "other")
     theirs = other.artos(
-        "up", "--on", "ray", "--nodes", "1", "--slots", "2", "--name", NAME, "--wait", "2"
-    )
-    assert theirs["missing"], theirs
+        "up", "--on", "ray", "--nodes", "1", "--slots", "2", "--name", NAME, "--wait", "2",
+        "--head-options=CPU=2",
+    )  # fmt: skip
+    assert "room for CPU=2" in theirs["missing"][0], theirs
     assert len(groups()) > len(mine)
     other.artos("down", NAME)
     assert groups() == mine
