@@ -137,6 +137,10 @@ class Launcher(ABC):
         """
         return {}
 
+    def start_again(self) -> None:
+        """Have the engine start this process's unit anew when it has ended, as its time is over."""
+        return  # most give units as much time as they need
+
     def clear(self) -> None:
         """Remove what units that have ended left outside of the cluster's folder; no other's."""
         return  # most leave nothing there

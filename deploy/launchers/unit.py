@@ -34,7 +34,7 @@ from artos.version import VERSION
 from deploy.cli.__main__ import main as artos
 from deploy.launchers.cluster import HEAD, LEAVE_SHARE, Cluster, load
 from deploy.launchers.keeper import Keeper
-from deploy.launchers.launcher import Here, Launcher, launcher_of
+from deploy.launchers.launcher import EngineFailed, Here, Launcher, launcher_of
 
 _log = logging.getLogger(__name__)
 _HEAD_SECONDS = 120.0
@@ -121,11 +121,11 @@ def await_head(cluster: Cluster) -> None:
 
 def keep_head(cluster: Cluster) -> int:
     """Run the head until it ends by itself or is told to; returns its exit status."""
-    over, told = threading.Event(), threading.Event()
+    over, heard = threading.Event(), set[int]()
     child: subprocess.Popen[bytes] | None = None
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        told.set()
+        heard.add(number)
         over.set()
         if child is not None and child.poll() is None:
             child.send_signal(signal.SIGTERM)
@@ -133,23 +133,24 @@ def keep_head(cluster: Cluster) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, pass_on)
     launcher = launcher_of(cluster)
+    here = given_to(launcher)
     keeper = threading.Thread(
         target=Keeper(cluster, launcher).run, args=(over,), name="keeper", daemon=True
     )
     keeper.start()
     deaths: list[float] = []
     status: int = ExitStatus.DONE
-    while not told.is_set():
+    while not heard:
         # Another program may have taken its port meanwhile.
         any_port = status == ExitStatus.REFUSED
-        command = head_command(cluster, given_to(launcher), any_port=any_port)
+        command = head_command(cluster, here, any_port=any_port)
         child = subprocess.Popen(command)
-        if told.is_set():
+        if heard:
             child.send_signal(signal.SIGTERM)
         status = child.wait()
         now = time.monotonic()
         deaths = [*(each for each in deaths if now - each < _WITHIN), now]
-        if told.is_set() or status == ExitStatus.DONE:
+        if heard or status == ExitStatus.DONE:
             break
         if len(deaths) == _DEATHS:
             _log.error("the head ended %d times within %g s: given up", _DEATHS, _WITHIN)
@@ -157,7 +158,25 @@ def keep_head(cluster: Cluster) -> int:
         _log.warning("the head ended with status %d: it is started again", status)
     over.set()
     keeper.join(10.0)
+    if signal.SIGUSR1 in heard and not cluster.end_file.exists():
+        _start_again(cluster, launcher, here)
     return status
+
+
+def _start_again(cluster: Cluster, launcher: Launcher, here: Here) -> None:
+    """Have the engine start the head anew, if it had more time than a head takes to end."""
+    if 0 < here.seconds <= cluster.head_seconds:
+        _log.error(
+            "the head had %.0f s in all, and is not started again: ask for more than the %.0f s "
+            "that it may take to end (`stop_seconds`, and a minute)",
+            here.seconds,
+            cluster.head_seconds,
+        )
+        return
+    try:
+        launcher.start_again()
+    except EngineFailed as failed:
+        _log.error("the head is not started again: %s", failed)
 
 
 def forget_rows(cluster: Cluster) -> None:

@@ -3,12 +3,14 @@
 A worker's batch process is the worker itself, so both of Slurm's notices reach it: SIGTERM when its
 job is preempted or cancelled, and SIGUSR1 some time before its time limit (``--signal``). Workers
 are not requeued: that takes two minutes by Slurm's rules, and the keeper asks for another one with
-the same index at once. The head is requeued, and finds its runs in the shared folder.
+the same index at once. The head is requeued, also by itself before its time limit, and
+finds its runs in the shared folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import shlex
@@ -23,7 +25,10 @@ from artos.clock import Clock, SystemClock
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
+_log = logging.getLogger(__name__)
 _SECONDS = 60.0
+_MOST_EARLY = 65_535
+"""Seconds before the time limit at which Slurm may send a signal."""
 _TRIED_EVERY = 10.0
 """Seconds between two questions whether Slurm would take a job, which its controller plans then."""
 _PROGRAMS = ("sbatch", "squeue", "scancel")
@@ -132,6 +137,12 @@ class Engine(Launcher):
                 seconds = _seconds_left(left.strip())
         return Here(int(cpus) if cpus.isdecimal() else 0, devices, seconds)
 
+    def start_again(self) -> None:
+        """Requeue this job, which ends it; Slurm does so after a failure, not at a time limit."""
+        job = os.environ["SLURM_JOB_ID"]
+        _log.info("job %s asks to be requeued, as its time limit is near", job)
+        self._run(f"requeue job {job}", "scontrol", "requeue", job)
+
     def _script(self, indexes: Sequence[int]) -> str:
         cluster, head = self._cluster, HEAD in indexes
         own = cluster.head_options if head else cluster.worker_options
@@ -140,7 +151,10 @@ class Engine(Launcher):
             f"--chdir={cluster.folder}", "--open-mode=append",
         ]  # fmt: skip
         if head:
-            options += [f"--output={cluster.logs}/head.log", "--requeue"]
+            seconds = min(_MOST_EARLY, cluster.head_seconds)
+            options += [
+                f"--output={cluster.logs}/head.log", "--requeue", f"--signal=B:USR1@{seconds:.0f}",
+            ]  # fmt: skip
             size = "--cpus-per-task=2"
         else:
             options += [

@@ -35,10 +35,16 @@ def test_a_worker_is_the_batch_process_and_hears_of_its_end_in_time() -> None:
     )
 
 
-def test_the_head_is_a_job_of_its_own_that_is_requeued() -> None:
-    script = lines(Engine(cluster()).plan()["head.sbatch"])
+@pytest.mark.parametrize(
+    ("config", "seconds"), [("", 120), ("stop_seconds = 600", 660), ("stop_seconds = 1e6", 65_535)]
+)
+def test_the_head_is_a_job_of_its_own_that_is_requeued_and_hears_of_its_end_in_time(
+    config: str, seconds: int
+) -> None:
+    script = lines(Engine(cluster(config=config)).plan()["head.sbatch"])
     assert "#SBATCH --requeue" in script
-    assert not [line for line in script if "--array" in line or "--signal" in line]
+    assert f"#SBATCH --signal=B:USR1@{seconds}" in script
+    assert not [line for line in script if "--array" in line]
     assert script[-1].endswith(f"'/shared/my lab' {HEAD}")
 
 
