@@ -51,6 +51,8 @@ _MEANINGS = {
     r".*[Hh]eld.*": "it starts after `scontrol release {job}`",
 }
 """Of reasons for which a job may wait for ever."""
+_Partition = Mapping[str, str]
+"""What Slurm says of one, by its names."""
 _LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
@@ -72,7 +74,7 @@ class Engine(Launcher):
         return []
 
     def cautions(self) -> list[str]:
-        """Whether a worker that is preempted has less time than its notice."""
+        """Whether a preempted worker has less time than its notice, and the head may be one."""
         try:
             config = self._run("show its configuration", "scontrol", "show", "config")
             partitions = self._run(
@@ -80,7 +82,13 @@ class Engine(Launcher):
             )
         except EngineFailed:
             return []
-        return [*_cut_short(self._cluster, config, partitions)]
+        if not re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE):
+            return []  # or the quality of service decides, of which nothing is known
+        told = [
+            dict(word.split("=", 1) for word in line.split() if "=" in word)
+            for line in partitions.splitlines()
+        ]
+        return [*_cut_short(self._cluster, config, told), *_preempted(self._cluster, told)]
 
     def plan(self) -> Mapping[str, str]:
         """The batch scripts."""
@@ -204,28 +212,47 @@ class Engine(Launcher):
         return done.stdout
 
 
-def _cut_short(cluster: Cluster, config: str, partitions: str) -> Iterator[str]:
-    """The partitions of workers that are killed before their notice is over, as Slurm is set up.
-
-    Where the quality of service decides about preemption, its own times hold: they are not known.
-    """
-    by_partition = re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE)
-    kill_wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
-    if by_partition is None or kill_wait is None:
-        return
+def _used(options: Sequence[str], partitions: Sequence[_Partition]) -> list[_Partition]:
+    """The partitions in which a job with these options may run."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     parser.add_argument("-p", "--partition", default="")
     try:
-        given, _ = parser.parse_known_args(cluster.worker_options)
+        given, _ = parser.parse_known_args(options)
     except argparse.ArgumentError:  # sbatch says so
-        return
+        return []
     chosen = {name for name in given.partition.split(",") if name}
-    for line in partitions.splitlines():
-        told = dict(word.split("=", 1) for word in line.split() if "=" in word)
+    return [
+        each
+        for each in partitions
+        if (each.get("PartitionName") in chosen if chosen else each.get("Default") == "YES")
+    ]
+
+
+def _preempted(cluster: Cluster, partitions: Sequence[_Partition]) -> Iterator[str]:
+    """The partitions of the head that make room for others, as Slurm is set up."""
+    for each in _used(cluster.head_options, partitions):
+        name, tier = each.get("PartitionName", ""), int(each.get("PriorityTier", 0))
+        higher = [
+            other.get("PartitionName", "")
+            for other in partitions
+            if int(other.get("PriorityTier", 0)) > tier
+        ]
+        if higher and each.get("PreemptMode", "OFF") != "OFF":
+            yield (
+                f"slurm: the head may be preempted, as partition {name} makes room for "
+                f"{', '.join(higher)}: give --head-options a partition that does not"
+            )
+
+
+def _cut_short(cluster: Cluster, config: str, partitions: Sequence[_Partition]) -> Iterator[str]:
+    """The partitions of workers that are killed before their notice is over, as Slurm is set up."""
+    kill_wait = re.search(r"^KillWait\s*=\s*(\d+)", config, re.MULTILINE)
+    if kill_wait is None:
+        return
+    for told in _used(cluster.worker_options, partitions):
         name, grace = told.get("PartitionName", ""), told.get("GraceTime", "")
-        used = name in chosen if chosen else told.get("Default") == "YES"
         spared = told.get("PreemptMode", "").startswith(("OFF", "SUSPEND"))
-        if not used or spared or not grace.isdecimal():
+        if spared or not grace.isdecimal():
             continue
         seconds = int(grace) + int(kill_wait[1])
         if seconds < cluster.notice:

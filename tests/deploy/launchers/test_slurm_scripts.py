@@ -139,19 +139,49 @@ def test_a_notice_that_slurm_would_cut_short_is_told(
     given: dict[str, object], by: str, cut_short: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    (tmp_path / "partitions").write_text(PARTITIONS)
-    config = f"KillWait                = 30 sec\nPreemptType             = preempt/{by}\n"
-    (tmp_path / "config").write_text(config)
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text(
-        f'#!/bin/sh\ncase "$*" in\n"show config") cat {tmp_path}/config ;;\n'
-        f'"--oneliner show partition") cat {tmp_path}/partitions ;;\nesac\n'
-    )
-    scontrol.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    set_up(tmp_path, monkeypatch, by, PARTITIONS)
     cautions = Engine(cluster(**given)).cautions()
     assert len(cautions) == bool(cut_short)
     assert cut_short in "".join(cautions)
+
+
+def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch, by: str, partitions: str) -> None:
+    """Have ``scontrol`` say that jobs are preempted so, and that there are these partitions."""
+    (folder / "partitions").write_text(partitions)
+    config = f"KillWait                = 30 sec\nPreemptType             = preempt/{by}\n"
+    (folder / "config").write_text(config)
+    scontrol = folder / "scontrol"
+    scontrol.write_text(
+        f'#!/bin/sh\ncase "$*" in\n"show config") cat {folder}/config ;;\n'
+        f'"--oneliner show partition") cat {folder}/partitions ;;\nesac\n'
+    )
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize(
+    ("options", "by", "said"),
+    [
+        ((), "partition_prio", "partition spot makes room for kind, long: give --head-options"),
+        (("-p", "kind"), "partition_prio", "partition kind makes room for long"),
+        (("--partition=long",), "partition_prio", ""),  # there is none above it
+        (("--partition=apart",), "partition_prio", ""),
+        ((), "none", ""),
+    ],
+)
+def test_a_head_that_may_be_preempted_is_told(
+    options: tuple[str, ...], by: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partitions = """\
+PartitionName=spot Default=YES GraceTime=0 PriorityJobFactor=1 PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=kind Default=NO GraceTime=0 PriorityJobFactor=1 PriorityTier=5 PreemptMode=CANCEL
+PartitionName=long Default=NO GraceTime=0 PriorityJobFactor=1 PriorityTier=10 PreemptMode=REQUEUE
+PartitionName=apart Default=NO GraceTime=0 PriorityJobFactor=1 PriorityTier=1 PreemptMode=OFF
+"""
+    set_up(tmp_path, monkeypatch, by, partitions)
+    cautions = Engine(cluster(head_options=options, notice=30.0)).cautions()
+    assert len(cautions) == bool(said)
+    assert said in "".join(cautions)
 
 
 def test_up_tells_what_the_engine_would_cut_short(
