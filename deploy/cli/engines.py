@@ -103,6 +103,7 @@ def bring_up(options: argparse.Namespace) -> int:
     """``artos up``: a cluster on an engine."""
     from deploy.launchers import bringing_up  # noqa: PLC0415
     from deploy.launchers.cluster import Cluster, clusters  # noqa: PLC0415
+    from deploy.launchers.launcher import launcher_of  # noqa: PLC0415
     from head.daemon.options import config_for_engine  # noqa: PLC0415
 
     least, most = _bounds(options.nodes)
@@ -139,7 +140,10 @@ def bring_up(options: argparse.Namespace) -> int:
         print(f"cluster {started.name} {what}: {len(started.nodes)} workers have joined")
         for each in started.missing:
             print(f"  missing: {each}")
-        print(f"  runs, logs and keys: {started.folder}")
+        if volume := launcher_of(wanted).volume:
+            print(f"  keys: {started.keys}; runs: in volume {volume}; logs: those of its pods")
+        else:
+            print(f"  runs, logs and keys: {started.folder}")
         if started.forward:
             print(f"  to reach its head from here, run: {started.forward} &")
         print('  to use it: eval "$(artos up --env ...)", or')
@@ -172,11 +176,16 @@ def _show_plan(wanted: Cluster, folder: str, *, as_json: bool) -> int:
 def take_down(options: argparse.Namespace) -> int:
     """``artos down``: end a cluster."""
     from deploy.launchers import bringing_up  # noqa: PLC0415
+    from deploy.launchers.launcher import launcher_of  # noqa: PLC0415
 
     with redirect_stdout(sys.stderr):
         ended = bringing_up.down(options.name, lambda said: to_stderr(f"artos: {said}"))
+    volume = launcher_of(ended).volume
+    runs, logs = (volume, "") if volume else (str(ended.runs), str(ended.logs))
     if options.json:
-        print_json({"name": ended.name, "runs": str(ended.runs), "logs": str(ended.logs)})
+        print_json({"name": ended.name, "runs": runs, "logs": logs})
+    elif volume:
+        print(f"cluster {ended.name} has ended; its runs stay in volume {volume}")
     else:
         print(f"cluster {ended.name} has ended; its runs and logs stay in {ended.folder}")
     return ExitStatus.DONE

@@ -72,6 +72,11 @@ class Launcher(ABC):
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
+    @property
+    def volume(self) -> str:
+        """The volume that has the runs, as pods have their logs; "": its folder has both."""
+        return ""
+
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
         """What of the flags makes no sense on this engine, be it here or not."""

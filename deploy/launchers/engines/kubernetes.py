@@ -74,6 +74,11 @@ class Engine(Launcher):
         **Launcher.ignores, "python": "it is that of the image",
     }  # fmt: skip
 
+    @property
+    def volume(self) -> str:
+        """What Kubernetes calls the claim of the head's pod; ``clear`` leaves it."""
+        return f"runs-{self._cluster.name}-head-0"
+
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
         """What is wrong with names and options."""

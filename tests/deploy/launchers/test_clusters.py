@@ -231,6 +231,37 @@ def test_a_shell_takes_over_what_up_prints_for_it(
     assert told.stdout.split("\n") == [f"file:{folder}/head", f"{folder}/keys"]
 
 
+@pytest.mark.parametrize(
+    ("engine", "up", "down", "paths"),
+    [
+        (
+            "slurm", "  runs, logs and keys: {}\n", "its runs and logs stay in {}\n",
+            ("{}/runs", "{}/logs"),
+        ),
+        (
+            "kubernetes",
+            "  keys: {}/keys; runs: in volume runs-lab-head-0; logs: those of its pods\n",
+            "its runs stay in volume runs-lab-head-0\n", ("runs-lab-head-0", ""),
+        ),
+    ],
+)  # fmt: skip
+def test_where_runs_and_logs_are_is_told(
+    engine: str, up: str, down: str, paths: tuple[str, str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    lab = cluster(tmp_path / "lab", engine=engine)
+    started = bringing_up.Started(lab.name, engine, lab.folder, str(lab.keys), "file:head.json")
+    monkeypatch.setattr(bringing_up, "up", lambda *_: started)
+    monkeypatch.setattr(bringing_up, "down", lambda *_: lab)
+    assert main(("up", "--on", engine, "--nodes", "1", "--name", "lab")) == 0
+    assert up.format(lab.folder) in capsys.readouterr().out
+    assert main(("down", "lab")) == 0
+    assert down.format(lab.folder) in capsys.readouterr().out
+    assert main(("down", "lab", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["runs"], told["logs"]) == tuple(path.format(lab.folder) for path in paths)
+
+
 @pytest.mark.parametrize("flags", [(), ("--env",), ("--json",)])
 def test_the_head_of_a_network_of_its_own_is_reached_by_a_forwarded_port(
     flags: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
