@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from artos.system.logging_setup import to_stderr
 from artos.system.private_folder import keep
 from artos.system.regular_file import contents
 from artos.system.user_cache import user_cache
+from artos.version import VERSION
 
 _LIST, _COMPLETE, _FAILED = "packages.txt", "complete", "failed"
 _INSTALL_SECONDS = 1800.0
@@ -31,6 +33,8 @@ _FAILED_SECONDS = 600.0
 _LAST_LINES = 5
 _MOST, _UNUSED = 16, 30 * 86_400.0
 """Where there are more environments, those that nothing has entered for so many seconds go."""
+_ARTOS = re.compile(r"artos(?![\w.-])", re.IGNORECASE)
+"""A requirement of it."""
 _SITES = ("site-packages", "dist-packages")
 
 
@@ -108,10 +112,33 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
         for own in folder.glob("lib/python*/site-packages"):
             (own / "artos-beside.pth").write_text(f"{beside}\n")
         _run([*install, str(folder / _LIST)], lock)
+        for own in folder.glob("lib/python*/site-packages"):
+            _see_version(own)
     except Refused as refused:
         folder.mkdir(exist_ok=True)
         failed.write_text("\n".join(refused.faults))
         raise
+
+
+def _see_version(site: Path) -> None:
+    """Check that no other ARTOS stands before that of this process.
+
+    Raises:
+        Refused: one does, and which packages have brought it.
+    """
+    found = [*distributions(path=[str(site)])]
+    for artos in found:
+        if artos.name == "artos" and artos.version != VERSION:
+            need = sorted(
+                f"{each.name} ({need})"
+                for each in found
+                for need in each.requires or ()
+                if _ARTOS.match(need)
+            )
+            raise Refused(
+                [f"the run's packages bring ARTOS {artos.version}, which would stand before the "
+                 f"{VERSION} of this node; it is needed by: {', '.join(need) or 'none of them'}"]
+            )  # fmt: skip
 
 
 def _run(words: Sequence[str], lock: FileLock) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 from artos.errors import Refused
 from artos.system.regular_file import contents
+from artos.version import VERSION
 
 _LOCK = "uv.lock"
 _EXPORT = (
@@ -32,7 +34,7 @@ def package_list(file: Path) -> bytes:
 
     Raises:
         Refused: the file cannot be read, names files of this machine, there is no uv to read it, or
-            it lacks a checksum.
+            it lacks a checksum, or is one for another version of ARTOS.
     """
     try:
         listed = _exported(file) if file.name == _LOCK else contents(file)
@@ -68,4 +70,11 @@ def _exported(file: Path) -> bytes:
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         raise Refused([f"--packages {file}: {said}"])
+    locked = tomllib.loads(contents(file).decode()).get("package", [])
+    for other in {each.get("version", VERSION) for each in locked if each["name"] == "artos"}:
+        if other != VERSION:
+            raise Refused(
+                [f"--packages {file} has packages for ARTOS {other}, and this is {VERSION}: "
+                 f"`uv lock --upgrade-package artos`, or submit with ARTOS {other}"]
+            )  # fmt: skip
     return done.stdout

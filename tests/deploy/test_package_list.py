@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from artos.errors import Refused
+from artos.version import VERSION
 from deploy.client.package_list import package_list
 
 HASHED = """
@@ -25,12 +27,25 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     uv.write_text(f"#!/bin/sh\ncat {tmp_path}/exported\n")
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    return tmp_path / "uv.lock"
+    found = tmp_path / "uv.lock"
+    found.write_text("version = 1\n")
+    return found
 
 
 def test_a_list_with_all_checksums_is_sent_as_it_is(lock: Path) -> None:
     lock.with_name("exported").write_text(HASHED)
     assert package_list(lock).decode() == HASHED
+
+
+def test_a_lock_for_another_artos_is_refused(lock: Path) -> None:
+    lock.with_name("exported").write_text(HASHED)
+    locked = '[[package]]\nname = "moo"\nversion = "1.0"\n[[package]]\nname = "artos"\n'
+    lock.write_text(f'{locked}version = "0.0.1"\n')
+    with pytest.raises(Refused, match=rf"for ARTOS 0\.0\.1, and this is {re.escape(VERSION)}: `uv"):
+        package_list(lock)
+    for ours in (f'version = "{VERSION}"\n', "# of a checkout, whose version may be dynamic\n"):
+        lock.write_text(locked + ours)
+        assert package_list(lock).decode() == HASHED
 
 
 def test_packages_without_a_checksum_are_named(lock: Path) -> None:
