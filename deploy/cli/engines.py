@@ -30,7 +30,8 @@ def add_up(parser: Parser) -> None:
         "--nodes",
         required=True,
         metavar="N|MIN..MAX",
-        help="workers, a machine each; MIN..MAX: as many as runs can use",
+        help="workers, a machine each (on Ray, and on Slurm with --slots: so many CPUs each); "
+        "MIN..MAX: as many as runs can use",
     )
     parser.add_argument("--name", default="artos", help="of the cluster; default: artos")
     parser.add_argument(

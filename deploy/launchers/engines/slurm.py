@@ -2,8 +2,8 @@
 
 A worker's batch process is the worker itself, so both of Slurm's notices reach it: SIGTERM when its
 job is preempted or cancelled, and SIGUSR1 some time before its time limit (``--signal``). Workers
-are not requeued: that takes two minutes by Slurm's rules, and the keeper asks for another one with
-the same index at once. The head is requeued, also by itself before its time limit, and
+are not requeued: that takes two minutes by Slurm's rules, and the keeper asks for another one at
+once, with an index that is free. The head is requeued, also by itself before its time limit, and
 finds its runs in the shared folder.
 """
 
