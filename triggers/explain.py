@@ -52,7 +52,7 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         lines.append(f"{other.learner}: {slots}{read * (other.learner in plan.read_learners)}")
     if plan.settable:
         names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)
-        lines.append(f"settable: {names}, from each environment's next episode on")
+        lines.append(f"settable: {names}, from the next episode or round on")
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")

@@ -130,7 +130,7 @@ class Plan(msgspec.Struct, frozen=True):
     shares_slots: bool = False
     """Whether actors wait for answers at each step, and so leave CPUs to others."""
     settable: tuple[Changeable, ...] = ()
-    """Settings of the environments that may change while the run goes."""
+    """Settings of the environments, and of the actor, that may change while the run goes."""
     learner: str = LEARNER
     """What the learner is called."""
     beside: tuple[Beside, ...] = ()

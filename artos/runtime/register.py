@@ -43,6 +43,7 @@ from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
 from artos.specs.by_learner import unknown
+from artos.specs.configuration import Changeable
 from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
 from artos.specs.devices import read
@@ -117,7 +118,7 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=tuple(faults))
     if workload.actor.policies:
         faults += table_faults(workload)
-    faults += _across_rounds(workload)
+    faults += [*_across_rounds(workload), *_named_twice(workload.actor)]
     parts = parts_of_data(workload)
     data = examined(workload.data, reference.folder, keys, faults, parts)
     plan = _draft(workload, reference, seed, keys, data)
@@ -436,9 +437,21 @@ def _draft(
             )
             for number, (name, learner) in enumerate(others)
         ),
-        settable=actor.spec.settable if actor.spec is not None else (),
+        settable=(*_of_environment(actor), *actor.changeable),
         parts=dict(actor.parts),
     )
+
+
+def _of_environment(actor: Actor) -> tuple[Changeable, ...]:
+    """What its environment lets be set."""
+    return actor.spec.settable if actor.spec is not None else ()
+
+
+def _named_twice(actor: Actor) -> Iterator[str]:
+    """Settings of the actor that its environment has, too: which of them would be meant?"""
+    who, there = type(actor).__name__, {each.name for each in _of_environment(actor)}
+    for name in (each.name for each in actor.changeable if each.name in there):
+        yield f"{who}.changeable names {name!r}, as its environment does: call it something else"
 
 
 def main() -> int:

@@ -88,6 +88,9 @@ class Actor:
     parts: Mapping[str, Part] = MappingProxyType({})
     """By learner, which part of its rows that one learns from; all learn from all if it is empty.
     """
+    changeable: Sequence[Changeable] = ()
+    """Numbers that ``artos set RUN env.NAME=VALUE`` may set while the run goes, beside those of its
+    environment: ``call.settings`` has what was set."""
     reads: Sequence[str] = ()
     """Objects that it reads: the learner publishes them from its ``setup`` on."""
     history: int = 0

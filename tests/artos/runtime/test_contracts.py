@@ -159,3 +159,27 @@ def test_what_may_be_set_must_be_there_to_be_set(tmp_path: Path) -> None:
     assert register(reference, 1).faults == (
         "Misnamed.changeable names 'showm', which is no attribute of it: set it in __init__",
     )
+
+
+TWICE = """
+from dataclasses import replace
+from artos import Changeable
+from climbing import workload as made
+
+def workload():
+    found = made()
+    found.actor.changeable = (Changeable("level"), Changeable("wind"))
+    return found
+"""
+
+
+def test_what_an_environment_lets_be_set_is_called_otherwise_than_what_its_actor_does(
+    tmp_path: Path,
+) -> None:
+    for name in ("counting.py", "climbing.py"):
+        shutil.copy(SUPPORT / name, tmp_path)
+    (tmp_path / "my_twice_settable.py").write_text(TWICE)
+    reference = Reference(f"{tmp_path}/my_twice_settable.py:workload", {}, str(tmp_path))
+    assert register(reference, 1).faults == (
+        "Walker.changeable names 'level', as its environment does: call it something else",
+    )

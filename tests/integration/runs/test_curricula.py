@@ -86,3 +86,39 @@ def test_the_page_of_curricula_learns(artos: Callable[..., Outcome], home: Path)
     assert levels == [3, 6, 12]
     assert outcome.summary["mean_return_100"] > 0.9
     assert outcome.summary["progress"]["settings/env.length"] == 12
+
+
+WINDY = """
+from dataclasses import replace
+from artos import Changeable
+from my_actor import Player, workload as made
+from triggers import CountTrigger, Once, SetTrigger
+
+class Windy(Player):
+    changeable = (Changeable("wind", ge=0, le=90),)
+
+    def sample(self, start, rows, call):
+        super().sample(start, rows, call)
+        wind, capacity = call.settings.get("wind", 0), self.block.spec.capacity
+        self.block.arrays["rewards"][start % capacity] += wind
+        return {}
+
+def workload(wind: float = 90):
+    given = made(total_steps=2_560)
+    blows = SetTrigger(Once(CountTrigger(rows=100)), wind)
+    return replace(given, actor=Windy(), triggers={**given.triggers, "set.env.wind": blows})
+"""
+
+
+def test_an_actor_of_ones_own_says_what_may_be_set(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    shutil.copy(ROOT / "docs" / "examples" / "my_actor.py", home)
+    (home / "windy.py").write_text(WINDY)
+    ended = artos("run", "windy.py:workload", "--inline", "--json", "--run-dir", home / "run")
+    assert ended.status == 0, ended.err
+    assert [line["set"] for line in journal(home / "run") if "set" in line] == [{"env.wind": 90.0}]
+    assert ended.summary["progress"]["metrics/reward"] > 5, "arms pay 1 at most, the wind 90 / 16"
+    refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=100")
+    assert refused.status == 2
+    assert "env.wind must be at most 90, not 100" in refused.err
