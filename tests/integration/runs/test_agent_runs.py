@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import ROOT
-from inline_runs import commanded, registered
+from inline_runs import commanded, finished, registered
 from real_runs import Artos, Outcome, checkpointed, journal, kill_each
 
 import artos
@@ -146,16 +146,19 @@ def test_an_environment_that_is_known_already_and_no_game_is_refused(
         registered("ppo", tmp_path, **(SEPARATE | {"env": "CartPole-v1"}))
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", "impala", "trpo"])
+@pytest.mark.parametrize("algorithm", ["a2c", "appo", "impala", "rnd", "trpo"])
 def test_other_algorithms_have_a_learner_for_each_agent(algorithm: str, tmp_path: Path) -> None:
     """Those that take the rounds of some actors take those of all, as each learner's are paced."""
     with_guessers(tmp_path)
-    more = {"n": 2} if algorithm == "impala" else {}
-    found = registered(algorithm, tmp_path, **SEPARATE, **more)
+    more = {"n": 2} if algorithm in {"appo", "impala"} else {}
+    small = {"total_steps": 0, "total_updates": 2, "steps": 8, "hidden": [8]}
+    found = registered(algorithm, tmp_path, **SEPARATE, **more, **small)
     agents = ("agent_0", "agent_1", "agent_2")
     assert found.plan.learners == agents
     assert {*found.table} == {*(f"{name}.update" for name in agents), "actors.sample"}
     assert found.table["actors.sample"].by_rounds
+    learners = finished(found, tmp_path).coordinator.learners
+    assert all(learners[name].updates >= 2 for name in agents)
 
 
 @pytest.mark.parametrize("saved", ["model", "all"])
