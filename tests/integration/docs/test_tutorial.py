@@ -36,6 +36,7 @@ SHOWN_IN = {
     "my_replicas.py": "docs/how-to/replicas.md",
     "my_text.py": "docs/how-to/tokens.md",
     "my_self_play.py": "docs/how-to/what-actors-read.md",
+    "my_population.py": "docs/how-to/several-learners.md",
     "my_two_policies.py": "docs/how-to/several-learners.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
