@@ -122,7 +122,7 @@ def test_dqn(replay: str, together: Make) -> None:
         ("impala", {**ROUNDS, "n": 2, "normalize": True}),
         ("trpo", {**ROUNDS, "minibatches": 2, "epochs": 2}),
         ("trpo", {**ROUNDS, "minibatches": 2, "epochs": 1, "recurrent": True}),
-        ("rnd", {**ROUNDS, "minibatches": 2, "predictor_share": 1.0, "normalize": True}),
+        ("rnd", {**ROUNDS, "epochs": 1, "predictor_share": 1.0, "normalize": True}),
         ("es", {"actors": 3, "envs": 2, "steps": 40, "normalize": True}),
         ("grpo", {"hidden": None, "actors": 1, "groups": 3, "group": 3, "width": 16, "heads": 2}),
         ("apex", {"batch": 21, "sync": 1, "actors": 2}),
