@@ -8,8 +8,6 @@ from deploy.why.history import DEVICE
 
 _MOST = 4
 """Most processes that are advised."""
-_ALONE = ("a2c", "impala", "trpo", "es", "grpo", "r2d2", "crossq")
-"""Algorithms whose updates are made by one process."""
 
 
 def look(run: Evidence) -> Finding | None:
@@ -24,8 +22,5 @@ def look(run: Evidence) -> Finding | None:
         f"{run.learning:.0%} of the time the learner learns: an update takes {run.update:.3g} s, "
         f"a round {run.round:.3g} s"
     )
-    advice = f"--set learners={learners}"
-    if run.algorithm in _ALONE:
-        advice = "--device auto"
     gain = without(run.learning * (1 - now / learners))
-    return Finding("learner", gain, figure, (advice,), costs=True)
+    return Finding("learner", gain, figure, (f"--set learners={learners}",), costs=True)

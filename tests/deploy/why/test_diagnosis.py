@@ -78,6 +78,10 @@ def named(
         (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=2")),
         (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
         (
+            named(run_of(learn=1.0), algorithm="impala"),  # as all algorithms can be
+            ("learner", "--set learners=2"),
+        ),
+        (
             named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}, moved=8e6),
             ("network", "--set wire_dtype=bfloat16 --set max_lag=1"),
         ),
