@@ -12,6 +12,7 @@ from typing import Any
 from artos.specs.members import LEARNER, actor_of
 from deploy.why.charging import Charge, chain, shares
 from deploy.why.history import History, Invocation, is_actor
+from triggers.algorithms import BUILT_IN
 from triggers.targets import parsed
 
 _ENOUGH = 3
@@ -180,6 +181,15 @@ class Evidence:
         found = self.settings.get(name)
         known = isinstance(found, int | float) and not isinstance(found, bool)
         return float(found) if known else otherwise  # type: ignore[arg-type]
+
+    def to_set(self, name: str, value: int | str, where: str = "Workload") -> str:
+        """What sets it to ``value``: a flag, or an argument in a file of the user's own.
+
+        It is "" if an algorithm of ours has no such setting: then nobody can set it.
+        """
+        if name in self.settings:
+            return f"--set {name}={value}"
+        return "" if self.algorithm in BUILT_IN else f"{name}={value} of its {where}"
 
 
 def _keys(spec: Any) -> Iterator[str]:

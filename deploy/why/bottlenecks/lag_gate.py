@@ -9,7 +9,8 @@ from deploy.why.finding import Finding
 
 def look(run: Evidence) -> Finding | None:
     """With rows that may be a version old, the longer of both is all that takes time."""
-    if not run.in_turn:
+    advice = run.to_set("max_lag", 1, "DataKeyTrigger")
+    if not run.in_turn or not advice:
         return None
     sampling, learning = run.sampling - excess(run), run.learning
     rest = 1 - sampling - learning
@@ -23,4 +24,4 @@ def look(run: Evidence) -> Finding | None:
         f"{sampling:.0%} of the time actors sample while the learner waits, {learning:.0%} of it "
         "the learner learns while actors wait"
     )
-    return Finding("lag gate", gain, figure, ("--set max_lag=1",))
+    return Finding("lag gate", gain, figure, (advice,))

@@ -19,8 +19,9 @@ def look(run: Evidence) -> Finding | None:
     if run.moved >= _MUCH and run.settings.get("wire_dtype") == "float32":
         rest, advice = share / 2, ["--set wire_dtype=bfloat16"]
     gain, work = without(share - rest), (run.sampling, run.learning)
-    if run.in_turn and share > max(work):  # otherwise this is all the more so of work
-        advice.append("--set max_lag=1")
+    older = run.to_set("max_lag", 1, "DataKeyTrigger")
+    if older and run.in_turn and share > max(work):  # otherwise this is all the more so of work
+        advice.append(older)
         gain = without(share + sum(work) - max(rest, *work))
     if not advice:
         return None

@@ -26,4 +26,5 @@ def look(run: Evidence) -> Finding | None:
         f"actors work {busy:.0%} of the time and wait for the learner, which works {learns:.0%} of "
         f"it, as every row is drawn {ratio:g} times"
     )
-    return Finding("replay ratio", ratio / wanted, figure, (f"--set ratio={wanted:g}",))
+    advice = run.to_set("ratio", f"{wanted:g}", "ReplayTrigger")
+    return Finding("replay ratio", ratio / wanted, figure, (advice,)) if advice else None

@@ -30,7 +30,8 @@ def look(run: Evidence) -> Finding | None:
         f"a round of {rows:,} steps takes {run.round:.3g} s, an update {run.update:.3g} s"
     )
     gain = _gain(run, sampling, actors)
-    advice = f"--actors {actors}{central}"
+    more = run.to_set("actors", actors).replace("--set actors=", "--actors ")
+    advice = f"{more}{central}"
     return Finding("slow environment", gain, figure, (advice,), costs=True)
 
 

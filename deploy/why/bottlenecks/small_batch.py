@@ -38,7 +38,7 @@ def _rounds(run: Evidence) -> Finding | None:
         f"takes {1e3 * run.round:.3g} ms, an update {1e3 * run.update:.3g} ms"
     )
     gain = without(fixed * (1 - 1 / times))
-    return Finding("small batch", gain, figure, (f"--set steps={steps}",))
+    return Finding("small batch", gain, figure, (run.to_set("steps", steps),))
 
 
 def _step_of_optimiser(run: Evidence) -> tuple[float, float]:
@@ -64,10 +64,11 @@ def _steps_of_optimiser(run: Evidence) -> Finding | None:
         f"{run.learning:.0%} of the time the learner learns: a step of its optimiser takes "
         f"{1e3 * seconds:.2g} ms for {rows:,.0f} rows, about what it takes for {_ROWS}"
     )
-    advice = f"--set steps={run.steps * times}"
+    advice = run.to_set("steps", run.steps * times)
     if run.replays:
         ratio = (run.fields("ReplayTrigger") or {}).get("ratio")
         ratio = ratio if isinstance(ratio, int | float) else rows
-        advice = f"--set batch={rows * times:.0f} --set ratio={ratio:g}"
+        same = run.to_set("ratio", f"{ratio:g}", "ReplayTrigger")
+        advice = f"--set batch={rows * times:.0f} {same}"
     gain = without(run.learning * (1 - 1 / times))
     return Finding("small batch", gain, figure, (advice,))

@@ -44,6 +44,6 @@ def look(run: Evidence) -> Finding | None:
     together = max(1, slots - 1)  # the slow one has the other slot
     gain = (n / (others * max(1.0, n / together))) / (run.actors / seconds)
     advice = f"--set n={n} --set max_lag={lag}"
-    if "n" not in run.settings:
+    if not {"n", "max_lag"} <= run.settings.keys():
         advice = f"appo or impala, with {advice}"
     return Finding("one straggler", min(gain, without(excess(run))), figure, (advice,))

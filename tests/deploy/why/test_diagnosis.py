@@ -15,6 +15,7 @@ from triggers import ObjectKeyTrigger
 IN_TURN = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": None, "max_lag": 0}}
 FREE = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": 3, "max_lag": 8}}
 REPLAY = {"type": "triggers.replay:ReplayTrigger", "fields": {"ratio": 16.0}}
+USUAL = {"actors": 2, "steps": 16, "max_lag": 0, "ratio": 16.0}
 
 
 def run_of(
@@ -59,7 +60,7 @@ def named(
 ) -> tuple[str, str]:  # fmt: skip
     """The bottleneck, and the first that is advised."""
     known: dict[str, Any] = {"actors": 2, "steps": 16, "cpus": 2, "actors_cpu": 0.9} | facts
-    run = Evidence(history, settings or {}, {"learner.update": table}, **known)
+    run = Evidence(history, USUAL | (settings or {}), {"learner.update": table}, **known)
     first = findings(run)[0]
     return first.bottleneck, first.advice[0]
 
@@ -130,7 +131,7 @@ def test_a_ratio_that_is_none_is_no_reason_to_fail(ratio: Any) -> None:
 
 def test_what_a_round_takes_whatever_its_steps_is_spread_over_more_of_them() -> None:
     run = run_of(sample=0.01, learn=0.01, over=0.002)
-    settings, table = {"minibatches": 1}, {"learner.update": IN_TURN}
+    settings, table = {"minibatches": 1, "steps": 64}, {"learner.update": IN_TURN}
     steps = {}
     for bound in (0.0, 0.9):
         for member in ("actor 0", "actor 1"):

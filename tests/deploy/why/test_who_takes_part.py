@@ -12,7 +12,7 @@ import pytest
 from deploy.why.report import report
 
 CONFIG = {
-    "workload": "ppo", "settings": {}, "folder": "/code", "host": {"cpus": 4},
+    "workload": "ppo", "settings": {"actors": 8}, "folder": "/code", "host": {"cpus": 4},
     "plan": {"actors": 8, "envs": 1, "steps": 16, "triggers": {}},
 }  # fmt: skip
 
