@@ -21,7 +21,7 @@ from artos.runs.answers import files as answers_files
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
-from artos.runs.tape import Begun, Header, Recorded, TapeDamaged, read, tapes
+from artos.runs.tape import Begun, Called, Header, Published, Recorded, TapeDamaged, read, tapes
 from artos.runtime.held import Held
 from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
@@ -70,6 +70,25 @@ class Part:
             records = (record for tape in of_it for record in tape.records)
             version = next((each.version for each in records if isinstance(each, Begun)), -1)
             found |= {name: version} if version >= 0 else {}
+        return found
+
+    @property
+    def made(self) -> set[int]:
+        """The versions of the first learner that its invocations made: a debugger can stop there.
+
+        Those that it began with are not among them.
+        """
+        found = set[int]()
+        for tape in self.tapes.get(self.plan.learner, ()):
+            version, is_called = -1, False
+            for each in tape.records:
+                if isinstance(each, Begun):
+                    version = each.version
+                elif isinstance(each, Called):
+                    is_called = True
+                elif isinstance(each, Published):
+                    version += 1
+                    found |= {version} if is_called else set()
         return found
 
     @cached_property
@@ -135,9 +154,15 @@ def replayed(
     Before version ``stop`` is made a debugger takes over. The folder is only read.
 
     Raises:
-        Refused: it cannot be replayed; says all that is in the way.
+        Refused: it cannot be replayed, or has no version ``stop``; says all that is in the way.
     """
+    if stop is not None and until is not None and stop > until:
+        raise Refused([f"the replay ends with version {until:,}, before --break {stop:,}"])
     parts, versions, found = _opened(run, stop, trust=trust), 0, Outcome(True, 0)
+    made = set[int]().union(*(part.made for part in parts))
+    if stop is not None and stop not in made:
+        which = f"its updates made {min(made):,} to {max(made):,}" if made else "it made none"
+        raise Refused([f"{run}: no update made version {stop:,}, for --break: {which}"])
     for part in parts:
         check_space(part.plan, beside=own_bytes(part.plan, part.reads.values()))
     end, ends = _End(), dict[str, _End]()

@@ -10,6 +10,7 @@ from stage import plan_of
 
 from artos.errors import Refused
 from artos.runs.run_config import CONFIG
+from artos.runs.tape import Begun, Called, Header, Published, Recorded
 from deploy.replay.learners import Kept
 from deploy.replay.opening import Part, replayed
 from deploy.replay.script import Script
@@ -75,6 +76,20 @@ def test_past_versions_that_were_not_made_again_are_named() -> None:
     part = Part(plan_of("CartPole-v1"), Script(), {}, past=past)
     found = {"learner": Kept(4, {}, {}, {2: {}}), "rival": Kept(9, {}, {}, {6: {}})}
     assert part.lacks(found) == [("rival", 3)]
+
+
+def test_a_debugger_stops_only_before_a_version_that_an_update_made() -> None:
+    """The first one is there before any; what was made and lost is made again."""
+    call = Called(1, 64, 0, None)
+    first = [Begun(-1, 0), Published(3), call, Published(5), call, Published(7), call]
+    again = [Begun(1, 5), call, Published(7), call, Published(9)]
+    tapes = [Recorded(Header(), records, Path()) for records in (first, again)]
+    assert Part(plan_of("CartPole-v1"), Script(), {"learner": tapes}).made == {1, 2, 3}
+
+
+def test_a_debugger_is_refused_after_the_end_that_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="the replay ends with version 40, before --break 41"):
+        replayed(tmp_path, until=40, stop=41)
 
 
 HERE = {"weights": "block", "weights_folder": "", "server": ""}
