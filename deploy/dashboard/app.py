@@ -5,7 +5,8 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,9 +16,9 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -40,6 +41,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _PAGE = Path(__file__).parent / "page"
 _PERIOD = 1.0
 _TOKEN = "token"
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@]+)(:\d*)?")
 _YEAR = 365 * 86400
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -58,9 +60,10 @@ _log = logging.getLogger(__name__)
 
 
 def app_of(
-    answers: Answers, token: str = "", ends: Callable[[], bool] = lambda: False
+    answers: Answers, token: str = "", ends: Callable[[], bool] = lambda: False, host: str = ""
 ) -> Starlette:
-    """The application; without a ``token`` it answers only who names it as this machine.
+    """The application; without a ``token`` it answers only who names it as this machine, or by the
+    ``host`` on which it listens.
 
     Streams of events end once ``ends`` says so.
     """
@@ -81,7 +84,7 @@ def app_of(
     if token:
         middleware.append(Middleware(_WithToken, token=token))
     else:  # a page of elsewhere must not read this one under a name that leads here
-        middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK]))
+        middleware.append(Middleware(_Named, names={*LOOPBACK, host} - {""}))
     return Starlette(
         routes=[*routes, Mount("/page", StaticFiles(directory=_PAGE))],
         middleware=middleware,
@@ -178,6 +181,21 @@ class _Headers:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+class _Named:
+    """Lets in who calls this machine by one of these names, whatever the port."""
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app, self._names = app, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = _HOST.fullmatch(Headers(scope=scope).get("host", "").lower())
+        if scope["type"] != "http" or (found and found[1] in self._names):
+            await self._app(scope, receive, send)
+        else:
+            said = "open the address that `artos dashboard` has printed: it has no other name"
+            await _json({"error": [said]}, 400)(scope, receive, send)
 
 
 class _WithToken:

@@ -35,13 +35,13 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
         raise Refused([f"{TOKEN} must have {_LEAST} characters or more, so that nobody guesses it"])
     with _listening(host, port) as listening:
         server: uvicorn.Server | None = None
-        app = app_of(answers, token, lambda: server is not None and server.should_exit)
+        name = f"[{host}]" if ":" in host else host
+        app = app_of(answers, token, lambda: server is not None and server.should_exit, name)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", ws="none",
             server_header=False, timeout_graceful_shutdown=_END_SECONDS,
         )  # fmt: skip
         server = uvicorn.Server(config)
-        name = f"[{host}]" if ":" in host else host
         query = f"?token={token}" if token else ""
         told(f"http://{name}:{listening.getsockname()[1]}/{query}")
         server.run(sockets=[listening])
