@@ -189,6 +189,7 @@ def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
     Nothing is known before, as what ended first is all that a sample says of that time.
     """
     own = [each for each in spans if each.kind not in ("part", "rest", "firing")]
+    rests = [each for each in spans if each.kind == "rest"]
     ends: dict[str, list[float]] = defaultdict(list)
     for each in own:
         ends[each.member].append(each.end)
@@ -203,12 +204,27 @@ def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
             of_member = shares.setdefault(each.member, {})
             what = "start" if each.kind == "start" else each.name
             what += f" for {each.facts['for']}" if each.kind == "wait" else ""
+            # How an actor rested is no time of its own, but a part of that wait.
+            for name, rest in _rests(rests, each, first, last):
+                of_member[name] = of_member.get(name, 0.0) + rest / (last - first)
+                overlap -= rest
             of_member[what] = of_member.get(what, 0.0) + overlap / (last - first)
     rounded = {
         member: {what: round(share, 4) for what, share in found.items()}
         for member, found in shares.items()
     }
     return Column(begin, end, (since, max(since, until)), rounded)
+
+
+def _rests(
+    rests: Sequence[Span], wait: Span, first: float, last: float
+) -> Iterator[tuple[str, float]]:
+    """How an actor rested within a wait, and for how long between ``first`` and ``last``."""
+    for each in rests if wait.kind == "wait" else ():
+        if each.member == wait.member:
+            rest = min(each.end, wait.end, last) - max(each.begin, wait.begin, first)
+            if rest > 0:
+                yield each.name, rest
 
 
 def rows_in_order(rows: Iterable[str]) -> list[str]:

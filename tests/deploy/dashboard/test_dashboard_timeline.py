@@ -21,7 +21,7 @@ from deploy.dashboard import timeline as timeline_module
 from deploy.dashboard.lags import Lags, of_journal, of_progress, of_summary
 from deploy.dashboard.paths import Step, path_of_row, path_of_version
 from deploy.dashboard.rare import RareLines
-from deploy.dashboard.timeline import Mark, Span, rows_in_order, timeline
+from deploy.dashboard.timeline import Mark, Span, _column, rows_in_order, timeline
 from head.records.shape import Shape
 from triggers import journal_index
 from triggers.events import Firing
@@ -315,3 +315,17 @@ def test_lags_of_records_are_told_in_the_order_of_their_classes() -> None:
     assert of_progress(Status(lags=counts, lag_mean=0.75, lag_max=5)) == told
     summary = {"lag_histogram": counts, "lag_by_actor": {}, "lag_mean": 0.75, "lag_max": 5}
     assert of_summary(summary) == told
+
+
+def test_how_actors_rested_is_shown_of_a_long_time_too() -> None:
+    """It is a part of a wait: all shares of a member make 1."""
+    spans = [
+        Span("actor 0", "actors", "sample", 0.0, 1.0),
+        Span("actor 0", "wait", "wait", 1.0, 9.0, {"for": "learner"}),
+        Span("actor 0", "rest", "frozen", 2.0, 4.0),
+        Span("actor 0", "rest", "checkpointed", 4.0, 8.0),
+        Span("actor 0", "actors", "sample", 9.0, 11.0),
+    ]
+    assert _column(spans, 0.0, 20.0).shares == {
+        "actor 0": {"frozen": 0.2, "checkpointed": 0.4, "wait for learner": 0.2, "sample": 0.2}
+    }
