@@ -10,6 +10,7 @@ import msgspec
 from msgspec import field
 
 from artos.protocol.views import RunFacts
+from artos.specs.members import LEARNER
 from deploy.dashboard.reading import Reading
 from head.records.shape import Shape
 from triggers.journal_index import JournalIndex
@@ -59,18 +60,18 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
     learners = {parsed(t).role for t in shape.triggers if parsed(t).learns}
     for target, spec in shape.triggers.items():
         to = parsed(target)
-        roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts))
+        roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts, learners))
         fields = spec.get("fields")
         told = fields.items() if isinstance(fields, dict) else ()
         settings = {name: value for name, value in told if value not in (None, [], "", False)}
         name = str(spec.get("type", "")).rpartition(":")[2]
         for source in _sources(spec, learners):
             kind = source if source in (_ROWS, _CLOCK) else "object"
-            stores.setdefault(source, Node(source, kind, _of_store(source, facts)))
+            stores.setdefault(source, Node(source, kind, _of_store(source, facts, learners)))
             rate = rates.get(target)
             edges.append(Edge(source, to.role, target, name, settings, rate))
         if to.samples:
-            stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts)))
+            stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts, learners)))
             edges.append(Edge(to.role, _ROWS))
     for source, store in stores.items():
         owner = source.partition("/")[0]
@@ -118,17 +119,34 @@ def _sources(spec: Mapping[str, Any], learners: set[str]) -> Iterator[str]:
     yield from found or {_CLOCK: None}
 
 
-def _of_role(role: str, shape: Shape, facts: RunFacts | None) -> str:
+def _of_role(role: str, shape: Shape, facts: RunFacts | None, learners: set[str]) -> str:
     if role == "actors":
         speed = f", {facts.steps_per_second:,.0f} steps/s" if facts else ""
         return f"{shape.actors} × {shape.envs} environments{speed}"
-    return f"{facts.updates:,} updates" if facts and role == "learner" else ""
+    updates = _number(role, "updates", facts, learners)
+    return "" if updates is None else f"{updates:,.0f} updates"
 
 
-def _of_store(source: str, facts: RunFacts | None) -> str:
+def _of_store(source: str, facts: RunFacts | None, learners: set[str]) -> str:
     if facts is None:
         return ""
     if source == _ROWS:
         full = max(facts.fill.values(), default=0.0)
         return f"{facts.steps:,} steps, {full:.0%} full"
-    return f"version {facts.version:,}" if source.startswith("learner/") else ""
+    version = _number(source.partition("/")[0], "version", facts, learners)
+    return "" if version is None else f"version {version:,.0f}"
+
+
+def _number(name: str, what: str, facts: RunFacts | None, learners: set[str]) -> float | None:
+    """The ``updates`` or ``version`` of a learner; None if they are not known.
+
+    Those of learners beside the first have their names; without, they are the first one's.
+    """
+    if facts is None or name not in learners:
+        return None
+    if (key := f"{name}.{what}") in facts.learners:
+        return facts.learners[key]
+    is_first = name == LEARNER or all(
+        f"{each}.{what}" in facts.learners for each in learners - {name}
+    )
+    return float(getattr(facts, what)) if is_first else None
