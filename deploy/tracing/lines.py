@@ -129,7 +129,8 @@ class _Line(msgspec.Struct, frozen=True):
     set: dict[str, float] = {}
 
 
-_CHECKED = frozenset(_Line.__struct_encode_fields__) - {"set"}
+_KNOWN = frozenset(_Line.__struct_encode_fields__)
+_CHECKED = _KNOWN - {"set"}
 """What of a line can be written as JSON again if it is of these types."""
 
 
@@ -147,11 +148,15 @@ def lines_of(folder: Path, since: int = 0) -> Iterator[dict[str, Any]]:
     """The lines of its journal one by one, also while it is written; see ``journal.read``.
 
     Raises:
-        Refused: there is no run, or its journal is damaged.
+        Refused: there is no run, or its journal is damaged, or none that ARTOS wrote.
     """
+    is_ours = None if since <= 0 else True
     with _of_a_run(folder):
         for line in journal.read(folder / "journal.jsonl", since):
+            is_ours = is_ours or not _KNOWN.isdisjoint(line)
             yield checked(line)
+    if is_ours is False:
+        raise Refused([f"{folder}: no line of its journal is one that ARTOS writes: name a run"])
 
 
 def checked(line: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from artos.errors import Refused
 from deploy.why.report import report
 
 CONFIG = {
@@ -54,3 +55,15 @@ def test_those_that_left_do_not_count(lines: Sequence[dict[str, Any]], tmp_path:
     said = report(tmp_path)
     assert (said.bottleneck, said.advice) == ("slow environment", ("--actors 4",)), said
     assert "one straggler" not in [each.bottleneck for each in said.others], "it left"
+
+
+def test_a_journal_that_artos_did_not_write_is_refused(tmp_path: Path) -> None:
+    """An empty one may be of a run that has only just begun."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text('{"event": "push"}\n{"event": "pull"}\n')
+    with pytest.raises(Refused, match="no line of its journal is one that ARTOS writes"):
+        report(tmp_path)
+    for text in ("", '{"event": "push"}\n{"t": 0.5, "blocked": 0.1}\n'):
+        journal.write_text(text)
+        assert report(tmp_path).figure == "no update is over yet"
