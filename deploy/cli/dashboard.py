@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
+from artos.system.logging_setup import to_stderr
 from deploy.cli.cluster import head_of
 from deploy.cli.common import add_json, print_json
 from deploy.cli.parser import Parser, whole
@@ -80,6 +81,7 @@ def show_dashboard(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> Source:
+    from deploy.client.copied import live_state  # noqa: PLC0415
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.dashboard.sources import Folders, OfHead  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
@@ -88,7 +90,13 @@ def _source(options: argparse.Namespace) -> Source:
     if options.run and options.head:
         raise Refused(["give runs, or --head: of a head, all runs are shown"])
     if options.run:
-        return Folders(root, [folder_of(local(run, "records"), root) for run in options.run])
+        folders = [folder_of(local(run, "records"), root) for run in options.run]
+        for run, folder in zip(options.run, folders, strict=True):
+            if live_state(folder):
+                to_stderr(
+                    f"artos: {run} goes on; it is shown as it was copied: use --head for news"
+                )
+        return Folders(root, folders)
     head = options.head or (None if options.runs else os.environ.get("ARTOS_HEAD"))
     if head:
         return OfHead(head, partial(head_of, options, patient=False))
