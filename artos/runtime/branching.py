@@ -50,7 +50,7 @@ _OTHERS = "it takes its weights from elsewhere, and not those that it is given"
 _ASKS = "it asks servers at each step, which know one episode of it"
 _THREADS = (
     "its process has {} threads that a copy would not have: let the environment start none (one "
-    "emulator of ale_py has none), or run as root with CRIU (artos doctor)"
+    "emulator of ale_py has none), or see that images can be made (artos doctor says what lacks)"
 )
 _PROCESSES = (
     "its process has started {} others, which copies would share: let the environment start none"
