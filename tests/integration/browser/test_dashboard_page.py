@@ -84,7 +84,8 @@ def test_each_view_is_drawn_whatever_became_of_a_run(
                 assert "update" in text
             elif view == "run":
                 assert {"over": "done", "killed": "failed", "live": "running"}[name] in text
-        assert tab.picture(tmp_path / f"{name}.png").stat().st_size > 10_000
+            picture = tab.picture(tmp_path / f"{name}-{view}.png")
+            assert picture.stat().st_size > 10_000, picture
 
 
 def test_rows_of_every_class_of_lags_have_a_bar(tab: Tab, runs: Path, address: str) -> None:
