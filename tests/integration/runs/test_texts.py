@@ -10,7 +10,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from inline_runs import commanded, finished, registered
-from learned import learned
 from named import LEARNER, acting
 from real_runs import Artos, Outcome, checkpointed, updates
 from text_servers import TextServer
@@ -51,9 +50,12 @@ def test_it_ends_with_texts_that_are_right(loss: str, seed: int, home: Path) -> 
 @pytest.mark.long
 @pytest.mark.processes
 def test_its_defaults_learn_their_task(start: Callable[..., Artos], home: Path) -> None:
-    """Six digits; texts that are not right in all of them are paid less than 0.5."""
-    run = start("run", "grpo", "--seed", 1, "--total-updates", 120, "--run-dir", "usual", "--json")
-    assert learned(run, home / "usual", 500, 0.6)
+    """Six digits; nine of ten texts are right in all of them, as the page says."""
+    run = start("run", "grpo", "--seed", 1, "--total-updates", 80, "--run-dir", "usual", "--json")
+    assert run.wait().status == 0, run.said
+    with (home / "usual" / "progress.csv").open() as file:
+        exact = [float(row["metrics/exact_match"] or 0) for row in csv.DictReader(file)]
+    assert max(exact) >= 0.9
 
 
 @pytest.fixture
