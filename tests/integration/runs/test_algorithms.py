@@ -27,6 +27,12 @@ HASTY = tuple(word for rate in ("lr", "critic_lr") for word in ("--set", f"{rate
 FASTER = (*HASTY, "--set", "temperature_lr=1e-3")
 """Learns Pendulum in two thirds of the steps that the defaults take."""
 
+DISCRETE = (
+    "--env", "CartPole-v1", "--actors", "1", "--set", "hidden=64,64", "--set", "batch=64", "--set",
+    "ratio=64", "--set", "sync=1", "--set", "target_entropy=0.35",
+)  # fmt: skip
+"""Has learned CartPole after 2,600 steps, and plays 170 after 4,000."""
+
 NARROW = (
     "--set", "hidden=64,64", "--set", "critic_hidden=64,64", "--set", "batch=64", "--set",
     "delay=1", "--set", "after=500",
@@ -109,6 +115,7 @@ def test_what_cannot_be_is_refused(
         ("rainbow", (*LIGHT, "--set", "v_min=0"), 120),
         ("apex", LIGHT, 80),
         ("sac", (*FASTER, "--total-steps", "7000", "--set", "hidden=64,64"), -500),
+        ("sac", (*FASTER, *DISCRETE, "--total-steps", "4000"), 60),
         ("td3", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("ddpg", ("--total-steps", "8000", "--set", "hidden=64,64"), -500),
         ("trpo", ("--env", "CartPole-v1", "--total-steps", "60000"), 300),
