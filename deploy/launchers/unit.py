@@ -123,12 +123,19 @@ def keep_head(cluster: Cluster) -> int:
     """Run the head until it ends by itself or is told to; returns its exit status."""
     over, heard = threading.Event(), set[int]()
     child: subprocess.Popen[bytes] | None = None
+    told: subprocess.Popen[bytes] | None = None
+
+    def tell() -> None:
+        # Once: to a head a second signal means that runs live on, and it is a person's to say.
+        nonlocal told
+        before, told = told, child
+        if child is not None and before is not child and child.poll() is None:
+            child.send_signal(signal.SIGTERM)
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         heard.add(number)
         over.set()
-        if child is not None and child.poll() is None:
-            child.send_signal(signal.SIGTERM)
+        tell()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, pass_on)
@@ -146,7 +153,7 @@ def keep_head(cluster: Cluster) -> int:
         command = head_command(cluster, here, any_port=any_port)
         child = subprocess.Popen(command)
         if heard:
-            child.send_signal(signal.SIGTERM)
+            tell()
         status = child.wait()
         now = time.monotonic()
         deaths = [*(each for each in deaths if now - each < _WITHIN), now]

@@ -58,6 +58,23 @@ def test_a_head_whose_time_is_over_is_requeued_once_its_runs_are_saved(
     assert asked == [True] * asks
 
 
+def test_a_head_is_told_once_however_many_signals_its_engine_sends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one would have it leave its runs to themselves."""
+    lab = Cluster(name="lab", engine="slurm", folder=str(tmp_path), least=1, most=1)
+    lab.logs.mkdir()
+    told = tmp_path / "told"
+    ends = (
+        f"trap 'echo told >>{told}' TERM; kill -USR1 $PPID; "
+        f"until [ -s {told} ]; do sleep 0.05; done; kill -TERM $PPID; sleep 0.5 & wait $!; exit 0"
+    )
+    monkeypatch.setattr(unit, "head_command", lambda *_, any_port: ["sh", "-c", ends])
+    monkeypatch.setattr(Engine, "here", lambda _: Here(seconds=100.0))
+    assert unit.keep_head(lab) == 0
+    assert told.read_text() == "told\n"
+
+
 def test_a_head_asks_slurm_to_requeue_its_own_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
