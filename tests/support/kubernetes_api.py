@@ -43,7 +43,11 @@ class Api(kmock.KubernetesEmulator):
             raise kmock.KubernetesError(
                 status=409, reason="Conflict", message="the object has been modified"
             )
-        return await super()._handle(request)
+        try:
+            return await super()._handle(request)
+        finally:
+            # It looks for each request among all that ever came, once for each kind of answer.
+            self._requests[:] = [each for each in self._requests if each is not request]
 
     def there(self, wanted: Any) -> dict[tuple[str, str], Any]:
         """Objects of a kind by namespace and name."""
