@@ -484,7 +484,8 @@ def test_a_run_waits_for_shared_memory_and_begins_once_another_has_left(
         cluster.start_head(ARTOS_SHM=str(shm))
         cluster.start_worker("w1")
         cluster.alive("w1")
-        large = ("dqn", "--total-steps", 10**8, "--set", "replay_size=600000", "--run-dir")
+        soon = ("--actors", 1, "--set", "after=64", "--set", "batch=32")
+        large = ("dqn", "--total-steps", 10**8, "--set", "replay_size=600000", *soon, "--run-dir")
         first = cluster.ask("submit", *large, "first")["run"]
         cluster.until_under_way(first)
         second = cluster.ask("submit", *large, "second")["run"]
