@@ -76,7 +76,8 @@ def parked(plan: Plan, folder: Path, options: argparse.Namespace) -> dict[str, f
     """Seconds in and out of a tier, and the memory given back there."""
     require(options.park)
     state, into, out = _RESTS[options.park], [], []
-    with Workplace(plan, folder, park=options.park, images=options.images) as place:
+    room = {"image_mb": "1000"} if options.images == "tmpfs" else {}
+    with Workplace(plan, folder, park=options.park, images=options.images, **room) as place:
         place.start(0)
         place.invoke(0, rows=plan.steps)
         for _ in range(options.repeats):
