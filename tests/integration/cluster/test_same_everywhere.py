@@ -67,8 +67,15 @@ def learned_here(code: Path) -> Iterator[Callable[..., Arrays]]:
         assert not process.survivors()
 
 
+MORE = {"ppo, answered by a server", "dqn"}
+"""What they add is also in others."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.exhaustive] if case in MORE else []) for case in CASES],
+)
 def test_learned_the_same(case: str, learned_here: Callable[..., Arrays], cluster: Cluster) -> None:
     workload, settings = CASES[case]
     inline = learned_here("inline", workload, settings, "--inline")

@@ -131,7 +131,9 @@ def test_each_habit(algorithms: Sequence[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.exhaustive) for part in range(1, PARTS))]
+)
 def test_each_array_of_each_kind_of_environment(part: int, tmp_path: Path) -> None:
     all_crossed(islice(pairs("shown", "made", 2), part, None, PARTS), tmp_path)
 
@@ -252,9 +254,11 @@ def run_and_played(case: Case, home: Path) -> None:
 
 @pytest.mark.processes
 @pytest.mark.long
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.exhaustive) for part in range(1, PARTS))]
+)
 def test_habits_in_processes(part: int, tmp_path: Path) -> None:
-    """Half of those that have each habit once: what crosses there is what does in one process."""
+    """What crosses there is what does in one process."""
     all_commanded(islice(covering(ALGORITHMS, 4), part, None, PARTS), tmp_path)
 
 

@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     ("name", "arguments", "bar"),
     [

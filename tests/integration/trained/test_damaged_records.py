@@ -189,6 +189,7 @@ def test_words_name_what_is_wrong(name: str, whole: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("_imported")
 @pytest.mark.parametrize(
     ("name", "damage", "readers"),
@@ -254,6 +255,7 @@ def test_some_fields_for_those_that_take_longer(name: str, whole: Path, tmp_path
 
 
 @pytest.mark.long
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", FIELDS)
 def test_many_fields(name: str, whole: Path, tmp_path: Path) -> None:
