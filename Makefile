@@ -17,9 +17,9 @@ criu: setup
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
 
-# Most tests wait for processes most of the time, so more than four at once gain little. In the
+# Most tests wait for processes most of the time, so four at once gain also on two cores. In the
 # order that tests/conftest.py gives them no process is left with a long file in the end.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --instafail
 
 test: setup
 	$(PYTEST) -m "not long and not exhaustive" $(ARGS)

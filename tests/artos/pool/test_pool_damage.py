@@ -36,7 +36,11 @@ def place() -> Iterator[Path]:
 
 @pytest.mark.processes
 @pytest.mark.parametrize(
-    "seeds", [range(60), pytest.param(range(60, 1000), marks=pytest.mark.long)], ids=["few", "many"]
+    "seeds",
+    [
+        pytest.param(range(60), id="few"),
+        pytest.param(range(60, 1000), id="many", marks=[pytest.mark.long, pytest.mark.exhaustive]),
+    ],
 )
 def test_whatever_is_damaged_is_told_in_words_and_removed(place: Path, seeds: range) -> None:
     ends = set[str]()

@@ -61,7 +61,9 @@ def test_learners_and_a_node_are_killed_and_all_is_resumed(cluster: Cluster, cod
     assert cluster.survivors() == []
 
 
-@pytest.mark.parametrize("middle", ["draws", "episodes"])
+@pytest.mark.parametrize(
+    "middle", [pytest.param("draws", marks=pytest.mark.exhaustive), "episodes"]
+)
 def test_each_policy_has_its_rows_in_its_own_way(middle: str, cluster: Cluster, code: Path) -> None:
     """Drawn from replay or as whole episodes, also where a learner and an actor are killed.
 

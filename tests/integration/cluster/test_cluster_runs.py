@@ -179,7 +179,9 @@ def test_keys_that_travel_in_stages(cluster: Cluster, chunk: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("pipeline", ["dual+minibatch", "full"])
+@pytest.mark.parametrize(
+    "pipeline", [pytest.param("dual+minibatch", marks=pytest.mark.exhaustive), "full"]
+)
 def test_pipelines_of_ppo_keep_the_budget(cluster: Cluster, pipeline: str) -> None:
     small = {"envs": 2, "steps": 32, "minibatches": 1}
     cluster.begin("ppo", actors=2, total_steps=2560, pipeline=pipeline, **small)

@@ -35,7 +35,7 @@ def test_exactly_so_many_updates_are_made_and_no_row_is_too_old(cluster: Cluster
     assert summary["rows_lost"] == summary["restarts"] == 0
 
 
-@pytest.mark.parametrize("env", ["single", "deadly"])
+@pytest.mark.parametrize("env", [pytest.param("single", marks=pytest.mark.exhaustive), "deadly"])
 def test_every_drawn_row_is_what_happened(cluster: Cluster, env: str) -> None:
     """Also if an actor is killed in mid-episode, and goes on with another one."""
     cluster.begin("checked_replay.py:checked", env=f"checked_replay:{env}", pattern="prioritised")

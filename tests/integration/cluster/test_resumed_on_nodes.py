@@ -68,7 +68,12 @@ def there(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("first", "second"), [("nodes", "nodes"), ("nodes", "here"), ("here", "nodes")]
+    ("first", "second"),
+    [
+        ("nodes", "here"),
+        pytest.param("nodes", "nodes", marks=pytest.mark.exhaustive),
+        pytest.param("here", "nodes", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_in_two_parts_it_is_the_same(
     first: str, second: str, here: Callable[..., str], cluster: Cluster, code: Path

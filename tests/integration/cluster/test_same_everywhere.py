@@ -67,7 +67,7 @@ def learned_here(code: Path) -> Iterator[Callable[..., Arrays]]:
         assert not process.survivors()
 
 
-MORE = {"ppo, answered by a server", "dqn"}
+MORE = {"ppo, answered by a server", "dqn", "dqn, answered by a server", "grpo"}
 """What they add is also in others."""
 
 
@@ -111,7 +111,7 @@ def server(tmp_path: Path) -> Iterator[TextServer]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("weights", ["files", "http"])
+@pytest.mark.parametrize("weights", [pytest.param("files", marks=pytest.mark.exhaustive), "http"])
 def test_learned_the_same_of_weights_that_take_another_way(
     weights: str, learned_here: Callable[..., Arrays], cluster: Cluster, tmp_path: Path,
     request: pytest.FixtureRequest,

@@ -40,7 +40,7 @@ from deploy.local.run import run
 from head.run.request import Request
 
 HERE = Path(__file__).parent
-PARTS = 4
+PARTS = 8
 """Of tests that would take too long on a busy machine."""
 RESULTS = ("terminations", "truncations", "valid")
 FOUND: dict[str, Case] = {

@@ -224,7 +224,7 @@ def test_a_run_process_is_killed_and_goes_on_from_its_checkpoint(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["killed", "stopped"])
+@pytest.mark.parametrize("how", ["killed", pytest.param("stopped", marks=pytest.mark.exhaustive)])
 def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
     cluster: Cluster, code: Path, how: str
 ) -> None:

@@ -18,7 +18,9 @@ def lent() -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("device", ["pool", "learner=pool"])
+@pytest.mark.parametrize(
+    "device", ["pool", pytest.param("learner=pool", marks=pytest.mark.exhaustive)]
+)
 def test_a_run_on_devices_that_a_daemon_lends(device: str, cluster: Cluster) -> None:
     worker = cluster.start_worker("w1", "--devices", "cpu:a,cpu:b")
     cluster.alive("w1")

@@ -27,7 +27,7 @@ def stop(cluster: Cluster) -> None:
     cluster.workers["w1"].signal(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("leave", [drain, stop])
+@pytest.mark.parametrize("leave", [drain, pytest.param(stop, marks=pytest.mark.exhaustive)])
 def test_actors_of_a_node_that_leaves_go_on_by_their_image(
     cluster: Cluster, code: Path, leave: Callable[[Cluster], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 RUN, ROWS = "asking-workload-seed1-1", 9_600
 
 
-@pytest.mark.parametrize("place", ["cpu", "pool"])
+@pytest.mark.parametrize("place", [pytest.param("cpu", marks=pytest.mark.exhaustive), "pool"])
 def test_whoever_is_killed_rows_are_answered_as_they_say(
     place: str, cluster: Cluster, code: Path
 ) -> None:

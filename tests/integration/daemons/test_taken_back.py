@@ -55,7 +55,7 @@ def by_url(folder: Path) -> Iterator[Given]:
             thread.join()
 
 
-@pytest.mark.parametrize("way", [by_file, by_url])
+@pytest.mark.parametrize("way", [pytest.param(by_file, marks=pytest.mark.exhaustive), by_url])
 def test_a_machine_that_is_taken_back_loses_nothing(
     cluster: Cluster,
     code: Path,

@@ -38,7 +38,11 @@ OF_THE_TEST = ("tests/artos/runtime/test_clones.py",)
 
 
 @pytest.mark.parametrize(
-    ("rights", "tests"), [(OF_A_USER, (*STARTED, *OF_THE_TEST)), ({}, STARTED)], ids=["few", "none"]
+    ("rights", "tests"),
+    [
+        pytest.param(OF_A_USER, (*STARTED, *OF_THE_TEST), id="few"),
+        pytest.param({}, STARTED, id="none", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_user_has_images_clones_and_moves(rights: dict[str, int], tests: tuple[str, ...]) -> None:
     with TemporaryDirectory(prefix="artos-user-") as name:

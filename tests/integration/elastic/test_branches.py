@@ -106,7 +106,9 @@ def test_a_run_that_was_branched_learns_what_it_would_have(
 
 @pytest.mark.long
 @needs_criu
-@pytest.mark.parametrize("park", ["freeze", "checkpoint"])
+@pytest.mark.parametrize(
+    "park", ["freeze", pytest.param("checkpoint", marks=pytest.mark.exhaustive)]
+)
 def test_an_actor_is_branched_wherever_it_waits(
     park: str, start: Start, home: Path, slow: Path
 ) -> None:

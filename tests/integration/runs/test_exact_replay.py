@@ -66,7 +66,9 @@ def test_a_run_with_lag_whose_members_are_killed(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["uniform", "prioritised"])
+@pytest.mark.parametrize(
+    "how", [pytest.param("uniform", marks=pytest.mark.exhaustive), "prioritised"]
+)
 def test_rows_that_are_drawn_are_drawn_again(
     start: Start, home: Path, gated: tuple[str, ...], how: str
 ) -> None:
@@ -87,7 +89,13 @@ def test_rows_that_are_drawn_are_drawn_again(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGINT, id="stopped", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_run_that_draws_by_priority_and_was_resumed(
     start: Start, home: Path, gated: tuple[str, ...], how: signal.Signals
 ) -> None:
