@@ -19,7 +19,7 @@ run: setup
 
 # Most tests wait for processes most of the time, so four at once gain also on two cores. In the
 # order that tests/conftest.py gives them no process is left with a long file in the end.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --instafail
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -q --instafail
 
 test: setup
 	$(PYTEST) -m "not long and not exhaustive" $(ARGS)

@@ -169,7 +169,10 @@ def test_own_actor_without_torch_learns(user: UserFolder) -> None:
     assert sum(last) / len(last) > 0.8
 
 
-RATIOS = {"my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_sac": (128, 128, 500)}
+RATIOS = {
+    "my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_dyna": (8, 64, 500),
+    "my_sac": (128, 128, 500),
+}  # fmt: skip
 """How often those with a replay buffer draw a row, how many at once, and from which row on."""
 
 
@@ -179,6 +182,7 @@ RATIOS = {"my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_sac": (128, 128
     [
         ("my_dqn", 20, 100),
         ("my_apex", 20, 80),
+        ("my_dyna", 20, 100),
         ("my_vtrace", 20, 80),
         ("my_recurrent", 20, 80),
         ("my_sac", 10, -6),
