@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -427,3 +428,25 @@ def test_keys_in_a_folder_that_the_head_reads_count_from_now_on(
 def test_every_engine_is_found_by_its_file() -> None:
     assert {*names()} == {"kubernetes", "ray", "slurm", "ssh"}
     assert HEAD not in range(1000)
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        ("slurm", "cannot be found: run this on a machine that submits jobs"),
+        ("ssh", "there is no ssh on this machine (Debian: openssh-client)"),
+        ("ray", "it is not installed here: pip install ray"),
+        ("kubernetes", "Invalid kube-config file"),
+    ],
+)
+def test_an_engine_that_is_not_here_is_named_and_nothing_is_left(
+    engine: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    lab = cluster(tmp_path / "lab", engine=engine, hosts=("a",) if engine == "ssh" else ())
+    with pytest.raises(Refused, match=f"{engine}: ") as caught:
+        bringing_up.up(lab, 1.0, print)
+    assert says in str(caught.value)
+    assert not lab.path.exists()
