@@ -27,7 +27,7 @@ def _handlers() -> Iterator[None]:
 
 def test_a_run_that_is_disturbed(tmp_path: Path) -> None:
     few = ("--runs", 1, "--algorithms", "impala", "--folder", tmp_path / "runs")
-    soon = ("--pause", 0.5, "--seed", 36)  # with this one somebody is killed as soon as it begins
+    soon = ("--pause", 1.0, "--seed", 36)  # with this one somebody is killed as soon as it begins
     with python("-m", "evaluation.exactness", *few, *soon) as process:
         said, _ = process.communicate(timeout=PATIENCE)
     line, total = said.splitlines()

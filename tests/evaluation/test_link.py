@@ -68,7 +68,7 @@ def test_rounds_cross_a_link_and_are_metered(tmp_path, script):
     record(tmp_path, steps=16)
     size = ("--actors", "2", "--steps", "16", "--recording", str(tmp_path))
     arguments = ("--script", script, "--iterations", "2", *size)
-    rates, versions = measure_ours("lab.link", *arguments, seconds=60)
+    rates, versions = measure_ours("lab.link", *arguments, seconds=240)
     megabytes = 2 * 16 * 4 * 84 * 84 / 1e6
     assert megabytes < rates["wire_mb"] < 1.2 * megabytes
     assert rates["worker_mb"] < 0.1 * megabytes
@@ -82,7 +82,7 @@ def test_rounds_cross_a_link_and_are_metered(tmp_path, script):
 def test_a_head_that_fails_is_no_answer(tmp_path):
     arguments = ("--script", "pipelining.sockets_side", "--recording", str(tmp_path / "none"))
     with pytest.raises(BaselineFailed):
-        measure_ours("lab.link", *arguments, "--no-such-option", seconds=60)
+        measure_ours("lab.link", *arguments, "--no-such-option", seconds=240)
 
 
 @needs_network

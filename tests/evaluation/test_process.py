@@ -32,7 +32,7 @@ def gone(pid_file: Path) -> bool:
 
 @pytest.mark.long
 def test_a_script_of_ours_answers_with_rates_and_versions():
-    rates, versions = measure_ours("baselines.one_file_ppo", "--seconds", "0.1", seconds=100)
+    rates, versions = measure_ours("baselines.one_file_ppo", "--seconds", "0.1", seconds=240)
     assert rates["steps_per_second"] > 0
     assert "torch" in versions
 
@@ -47,8 +47,8 @@ def test_what_a_rival_started_ends_at_the_deadline(tmp_path):
     pid_file = tmp_path / "pid"
     hanging = DAEMON + "\nchild.wait()"
     with pytest.raises(DeadlineExceeded) as caught:
-        run([sys.executable, "-c", hanging, str(pid_file)], 2)
-    assert caught.value.seconds == 2
+        run([sys.executable, "-c", hanging, str(pid_file)], 8)
+    assert caught.value.seconds == 8
     assert gone(pid_file)
 
 

@@ -14,7 +14,7 @@ SMALL = ("--envs", "1", "--steps", "8")
 
 def started(*arguments):
     return measure_ours(
-        "elasticity.artos_start", *arguments, "--repeats", "1", *SMALL, seconds=100
+        "elasticity.artos_start", *arguments, "--repeats", "1", *SMALL, seconds=240
     )[0]
 
 
@@ -48,7 +48,7 @@ def test_an_adaptive_run_answers_for_every_update(tmp_path):
     path = tmp_path / "updates.json"
     schedule = ("--schedule", "1:0,2:2", "--count", "3", "--epochs", "1")
     arguments = (*schedule, "--updates", str(path), *SMALL)
-    found, _ = measure_ours("elasticity.artos_adaptive", *arguments, seconds=100)
+    found, _ = measure_ours("elasticity.artos_adaptive", *arguments, seconds=240)
     assert [row["actors"] for row in json.loads(path.read_text())] == [1, 1, 2]
     assert found["run_s"] > found["seconds.learn"] > 0
     assert found["held_cpu_s"] > 0

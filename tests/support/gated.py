@@ -10,7 +10,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 GATE = 320
 """Steps of an environment from one gate to the next."""
-_PATIENCE = 120.0
+_PATIENCE = 500.0
 
 
 def opened(folder: Path, *numbers: int) -> None:

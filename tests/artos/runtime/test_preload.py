@@ -128,7 +128,7 @@ def test_an_import_that_hangs(module: Path) -> None:
 def test_what_hangs_after_the_import_is_killed(preloaded: Preloaded, tmp_path: Path) -> None:
     facts(preloaded.start(ALONE, tmp_path / "log"))  # the import is done
     with pytest.raises(DeadlineExceeded, match=PEER):
-        preloaded.answer(PEER, ["stay"], 0.5, each=0.2)
+        preloaded.answer(PEER, ["stay"], 5.0, each=0.2)
 
 
 def test_an_answer_apart_from_what_is_said(module: Path) -> None:

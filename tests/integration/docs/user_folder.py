@@ -32,7 +32,7 @@ class UserFolder:
     def python(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [sys.executable, *arguments], cwd=self.path, env=self.environment, text=True,
-            capture_output=True, timeout=PATIENCE, check=False,
+            capture_output=True, timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
 
     def summary(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ SMALL = {"envs": 2, "steps": 16, "minibatches": 2, "epochs": 2, "max_lag": 0, "a
 ROUND = 2 * 2 * 16
 WAYS = [
     ("cold", "memory"),
-    ("fork", "freeze"),
+    pytest.param("fork", "freeze", marks=pytest.mark.exhaustive),
     pytest.param("clone", "checkpoint", marks=needs_criu),
 ]
 

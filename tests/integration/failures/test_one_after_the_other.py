@@ -14,7 +14,14 @@ JUMPING = {"PYTHONPATH": f"{Path(__file__).parent / 'jumping'}:{ROOT}"}
 OF_THE_RUN = {"agent.log": "w2", "replay-0.log": "head", "learner.log": "head", "run.log": "head"}
 
 
-@pytest.mark.parametrize("cluster", [{}, JUMPING], indirect=True, ids=["steady", "jumping"])
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param({}, id="steady", marks=pytest.mark.exhaustive),
+        pytest.param(JUMPING, id="jumping"),
+    ],
+    indirect=True,
+)
 def test_one_process_after_the_other_is_killed(cluster: Machines) -> None:
     """Nobody goes by the time of day, so that may jump by hours in every process."""
     submit = cluster.under_way(rows=19_200)

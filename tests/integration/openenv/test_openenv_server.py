@@ -65,7 +65,7 @@ class Server:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    packages = ("--no-deps", "--no-compile", "-r", str(HERE / "requirements.txt"))
+    packages = ("--no-deps", "-r", str(HERE / "requirements.txt"))
     python, started = python_with(tmp_path / "python", *packages), list[Server]()
 
     def begin(port: int = 0, sessions: int = 16) -> Server:

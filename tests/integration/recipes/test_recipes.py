@@ -107,7 +107,7 @@ class Tree:
             [sys.executable, "-P", "-m", "deploy.cli", *arguments], cwd=self.user, text=True,
             env={**os.environ, "PYTHONPATH": str(self.root), "ARTOS_SHM": str(self.shm),
                  "ARTOS_CLUSTERS": str(self.clusters), **more},
-            capture_output=True, timeout=PATIENCE, check=False,
+            capture_output=True, timeout=2 * PATIENCE, check=False,
         )  # fmt: skip
 
 

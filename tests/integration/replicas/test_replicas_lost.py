@@ -51,14 +51,14 @@ def test_killed_while_the_other_one_waits(waits: Member, dies: Member, together:
 
 
 def test_one_that_stands_still_is_named(together: Make) -> None:
-    with together("ppo", 2, deadline=2.0, **PPO) as run:
+    with together("ppo", 2, deadline=10.0, **PPO) as run:
         pid = run.pid(SECOND)
         os.kill(pid, signal.SIGSTOP)
         run.tell(run.sample())
         told = run.heard(FIRST)
         assert isinstance(told, Failed)
         assert told.others
-        assert "learner 1 did not take part in a sum: not within 1.8 s" in told.trace
+        assert "learner 1 did not take part in a sum: not within 9 s" in told.trace
         assert "raise --deadline" in told.trace
 
 

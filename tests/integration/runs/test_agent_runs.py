@@ -194,7 +194,7 @@ def test_whoever_is_killed_comes_back_to_its_own_rows(start: Start, run: Path) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("whole", ["model", "all"])
+@pytest.mark.parametrize("whole", ["model", pytest.param("all", marks=pytest.mark.exhaustive)])
 def test_whoever_is_killed_plays_against_the_same_past(whole: str, start: Start, run: Path) -> None:
     """Actors end their run if a past version is not there, or has the weights of another one."""
     shutil.copy(HERE / "duelists.py", run.parent)

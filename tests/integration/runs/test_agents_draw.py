@@ -220,7 +220,9 @@ def test_all_go_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ways", ["draws draws", "episodes draws"])
+@pytest.mark.parametrize(
+    "ways", [pytest.param("draws draws", marks=pytest.mark.exhaustive), "episodes draws"]
+)
 def test_whoever_is_killed_comes_back_to_its_own_rows(
     ways: str, start: Callable[..., Artos], folder: Path
 ) -> None:

@@ -55,9 +55,9 @@ def slow(home: Path) -> Path:
 def test_it_is_named_with_the_call(
     factory: str, call: str, slow: Path, artos: Callable[..., Outcome]
 ) -> None:
-    ended = artos("run", "ppo", "--env", f"slow:{factory}", "--deadline", 1, "--run-dir", "r")
+    ended = artos("run", "ppo", "--env", f"slow:{factory}", "--deadline", 4, "--run-dir", "r")
     assert ended.status == 2
-    assert f"environment slow:{factory}: no answer to {call} within 1 s" in ended.err
+    assert f"environment slow:{factory}: no answer to {call} within 4 s" in ended.err
     assert not (slow / "r").exists()
     assert not shared_memory()
 

@@ -117,7 +117,7 @@ def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> No
             pool = ("--device", "pool")
             started.append(Artos(folder, (*command(folder / "run", 128 * 30), *pool), **DEVICES))
         for each, name in zip(started, ("one", "two"), strict=True):
-            outcome = each.wait(60.0)
+            outcome = each.wait()
             assert outcome.status == 0, outcome.err
             assert outcome.summary["updates"] == 30
             lines = journal(tmp_path / name / "run")

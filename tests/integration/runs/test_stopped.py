@@ -15,7 +15,7 @@ from real_runs import Artos, assert_each_row_once, journal, shared_memory, updat
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-DEADLINE = 2.0
+DEADLINE = 5.0
 STEPS = 6400
 
 

@@ -247,7 +247,10 @@ def test_some_fields(name: str, whole: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("_imported")
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(
+    "name",
+    [*FIELDS[:1], *(pytest.param(name, marks=pytest.mark.exhaustive) for name in FIELDS[1:])],
+)
 def test_some_fields_for_those_that_take_longer(name: str, whole: Path, tmp_path: Path) -> None:
     rnd = random.Random(f"slow {name}")
     share = SAMPLE / len(FIELDS) / sum(1 for _ in damaged_fields(whole, name))
