@@ -192,9 +192,9 @@ RATIOS = {
 )
 @pytest.mark.processes
 def test_own_algorithms_learn(page: str, window: int, bar: float, user: UserFolder) -> None:
-    """At random CartPole returns about 22, reaching -25, and the corridor of my_rnd 0."""
-    shutil.copy(ROOT / "tests/support/reaching.py", user.path)
-    quicker = ("--env", "reaching:Reaching", "--total-steps", "3000") if page == "my_sac" else ()
+    """At random CartPole returns about 22, pushing -25, and the corridor of my_rnd 0."""
+    shutil.copy(ROOT / "tests/support/pushing.py", user.path)
+    quicker = ("--env", "pushing:Pushing", "--total-steps", "3000") if page == "my_sac" else ()
     folder = user.path / "runs" / "learnt"
     command = ("run", f"{page}.py:workload", "--seed", "1", "--json", "--run-dir", folder, *quicker)
     run = Artos(user.path, command, ARTOS_SHM=str(user.shm))

@@ -40,8 +40,8 @@ NARROW = (
 )  # fmt: skip
 """Learns Pendulum in updates that take a tenth of the time."""
 
-REACHING = (
-    "--env", "reaching:Reaching", "--total-steps", "3000", "--set", "hidden=32,32", "--set",
+PUSHING = (
+    "--env", "pushing:Pushing", "--total-steps", "3000", "--set", "hidden=32,32", "--set",
     "batch=64", "--set", "after=200",
 )  # fmt: skip
 """Takes some 1,000 steps where Pendulum takes 5,000."""
@@ -134,11 +134,11 @@ def test_what_cannot_be_is_refused(
         ("rainbow", (*LIGHT, "--set", "v_min=0"), 120),
         ("apex", LIGHT, 80),
         ("sac", (*FASTER, *DISCRETE, "--total-steps", "4000"), 60),
-        ("sac", (*FASTER, *REACHING), -4),
-        ("td3", (*HASTY, *REACHING), -4),
-        ("ddpg", (*HASTY, *REACHING), -4),
-        ("d4pg", (*HASTY, *REACHING, "--set", "v_min=-40", "--set", "v_max=0"), -4),
-        ("crossq", (*REACHING, "--set", "critic_hidden=64,64", "--set", "delay=1"), -4),
+        ("sac", (*FASTER, *PUSHING), -4),
+        ("td3", (*HASTY, *PUSHING), -4),
+        ("ddpg", (*HASTY, *PUSHING), -4),
+        ("d4pg", (*HASTY, *PUSHING, "--set", "v_min=-40", "--set", "v_max=0"), -4),
+        ("crossq", (*PUSHING, "--set", "critic_hidden=64,64", "--set", "delay=1"), -4),
         *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in ON_PENDULUM),
         ("trpo", ("--env", "CartPole-v1", "--total-steps", "60000"), 300),
         ("appo", ("--env", "CartPole-v1", "--total-steps", "100000"), 250),
@@ -149,8 +149,8 @@ def test_they_learn(
     name: str, arguments: tuple[str, ...], bar: float, seed: int, start: Callable[..., Artos],
     home: Path,
 ) -> None:  # fmt: skip
-    """At random CartPole returns 22, Pendulum -1,200 and reaching -25: far from all bars."""
-    shutil.copy(ROOT / "tests/support/reaching.py", home)
+    """At random CartPole returns 22, Pendulum -1,200 and pushing -25: far from all bars."""
+    shutil.copy(ROOT / "tests/support/pushing.py", home)
     run = start("run", name, "--json", "--seed", seed, "--run-dir", "learnt", *arguments)
     assert learned(run, home / "learnt", 10, bar)
     summary = json.loads((home / "learnt" / "summary.json").read_text())

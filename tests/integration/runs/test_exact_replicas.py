@@ -35,7 +35,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("algorithm", [*WORDS])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("dqn", marks=pytest.mark.exhaustive)])
 def test_replicas_that_are_killed_one_after_the_other(
     algorithm: str, start: Start, home: Path
 ) -> None:

@@ -72,7 +72,18 @@ def asked(start: Start, home: Path, case: str) -> Path:
     return run
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        "ppo",
+        "dqn",
+        *(
+            pytest.param(case, marks=pytest.mark.exhaustive)
+            for case in CASES
+            if case not in ("ppo", "dqn")
+        ),
+    ],
+)
 def test_actors_are_told_what_they_were_told(case: str, start: Start, home: Path) -> None:
     run = asked(start, home, case)
     assert len(files(run, "inference")) >= 3

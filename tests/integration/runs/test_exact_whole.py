@@ -83,7 +83,17 @@ def assert_exact(run: Path, *went_on: bool) -> None:
     assert found.versions > 16
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "recurrent",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in WORDS
+            if name != "recurrent"
+        ),
+    ],
+)
 def test_a_run_that_was_stopped_and_resumed_twice(start: Start, run: Path, name: str) -> None:
     """Also with a member killed after it had gone on: that one begins anew."""
     ended(start, run, signal.SIGTERM, *WORDS[name])
@@ -93,7 +103,7 @@ def test_a_run_that_was_stopped_and_resumed_twice(start: Start, run: Path, name:
     assert_exact(run, True, True)
 
 
-@pytest.mark.parametrize("name", ["ppo", "dqn"])
+@pytest.mark.parametrize("name", [pytest.param("ppo", marks=pytest.mark.exhaustive), "dqn"])
 def test_a_run_that_was_killed_whole_goes_on_without_what_members_held(
     start: Start, run: Path, name: str
 ) -> None:

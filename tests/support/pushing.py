@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 STEPS = 20
 
 
-class Reaching(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
+class Pushing(gym.Env[NDArray[np.float32], NDArray[np.float32]]):
     """Position and speed of the point are seen; a step costs its distance."""
 
     observation_space = spaces.Box(-2, 2, (2,))
