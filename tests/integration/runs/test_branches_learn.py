@@ -10,7 +10,7 @@ import pytest
 from helpers import ROOT
 from real_runs import Artos
 
-pytestmark = [pytest.mark.long, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.exhaustive, pytest.mark.processes]
 
 SEEDS = (1, 2, 3)
 DOORS = 12
