@@ -106,7 +106,7 @@ def workload(
         learner=Dyna(lr, plan),
         triggers={
             "learner.update": ReplayTrigger(
-                ROW, Uniform(64, n_step=1, discount=DISCOUNT), ratio=8.0, after=500
+                ROW, Uniform(64, gamma=DISCOUNT), ratio=8.0, after=500
             ),
             "actors.sample": RoundTrigger(),
         },

@@ -179,7 +179,7 @@ class AutoscaledRay:
     def machines(self) -> int:
         """How many there are, the first one included."""
         env = {**os.environ, **self.variables}
-        return int(printed("ray.nodes()", ended([self._python, "-c", _MACHINES], 60.0, env=env)))
+        return int(printed("ray.nodes()", ended([self._python, "-c", _MACHINES], 240.0, env=env)))
 
 
 @contextmanager
@@ -195,7 +195,7 @@ def autoscaled_ray(
         DeadlineExceeded: it did not start in time.
     """
     config, log = folder / "autoscaled.yaml", folder / "autoscaled.log"
-    host = printed("the address of this machine", ended([python, "-c", _HOST], 60.0)).strip()
+    host = printed("the address of this machine", ended([python, "-c", _HOST], 240.0)).strip()
     with socket.create_server((host, 0)) as free:
         port = free.getsockname()[1]
     facts = {"ADDRESS": f"{host}:{port}", "HEAD_CPUS": str(head_cpus), "IDLE": f"{idle / 60:g}"}
@@ -222,7 +222,7 @@ def autoscaled_ray(
                 until(
                     "Ray to start",
                     lambda: "Ray runtime started" in log.read_text() or process.poll() is not None,
-                    60.0,
+                    240.0,
                 )
                 if process.poll() is not None:
                     raise RayEnded(log)

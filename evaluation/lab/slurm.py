@@ -92,7 +92,7 @@ class Slurm:
                 self.tried("scontrol", "update", f"nodename={name}", "state=resume")
             return self.is_idle()
 
-        self.until(all_idle, 60.0)
+        self.until(all_idle, 240.0)
 
     def jobs(self, *flags: str) -> list[dict[str, str]]:
         """All jobs, one for each element of an array."""
@@ -127,5 +127,5 @@ def serve(there: Layer, port: int) -> Slurm:
     served = Slurm(there)
     for name in NODES:
         served.start(name)
-    there.until(served.is_idle, 60.0)
+    there.until(served.is_idle, 240.0)
     return served

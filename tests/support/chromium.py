@@ -90,9 +90,9 @@ def browsing(folder: Path, size: tuple[int, int] = (1360, 860)) -> Iterator[Tab]
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        with connect(_address(folder, process), max_size=None) as browser:
+        with connect(_address(folder, process), open_timeout=_SECONDS, max_size=None) as browser:
             first = _target(browser)
-        with connect(first, max_size=None) as socket:
+        with connect(first, open_timeout=_SECONDS, ping_timeout=None, max_size=None) as socket:
             yield Tab(socket)
     finally:
         process.terminate()

@@ -78,7 +78,7 @@ def test_it_fires_is_read_by_policies_saved_and_restored(cluster: Cluster) -> No
 def test_a_node_that_comes_late_gets_the_past_too(cluster: Cluster) -> None:
     """Actors fail where a past version is missing; the learner and their first node are killed."""
     with cluster.slowly():
-        cluster.begin(PUBLISHING, total_steps=400)
+        cluster.begin(PUBLISHING, total_steps=1_600)
         cluster.open("w1")
         cluster.place({0: "w1", 1: "w1"})
         cluster.until_update(7)
@@ -90,5 +90,5 @@ def test_a_node_that_comes_late_gets_the_past_too(cluster: Cluster) -> None:
         cluster.until_update(cluster.updates() + 4)
     summary = cluster.finish()
     assert summary["outcome"] == "done"
-    assert summary["steps"] >= 400
+    assert summary["steps"] >= 1_600
     assert summary["restarts"] == 3, "the learner, and both actors, once each"

@@ -56,7 +56,7 @@ def test_each_is_killed_and_resumed(cluster: Cluster) -> None:
 def test_one_of_them_is_several_processes(cluster: Cluster, code: Path) -> None:
     """Either replica of the model is killed, then a node; the policy has one process throughout."""
     shutil.copy(SUPPORT / "divided_model.py", code)
-    cluster.begin("divided_model.py:workload", learners="model=2", total_updates=60, total_steps=0)
+    cluster.begin("divided_model.py:workload", learners="model=2", total_updates=240, total_steps=0)
 
     def fits() -> int:
         return sum(line.get("by") == "model" for line in cluster.journal())

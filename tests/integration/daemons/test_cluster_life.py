@@ -313,10 +313,10 @@ def test_a_drained_node_is_left_by_all_and_its_worker_ends(cluster: Cluster, cod
 
 def test_a_worker_leaves_before_its_time_is_over(cluster: Cluster, tmp_path: Path) -> None:
     joined = tmp_path / "joined"
-    worker = cluster.start_worker("w1", "--lifetime", 4, "--stop-seconds", 1, "--joined", joined)
+    worker = cluster.start_worker("w1", "--lifetime", 13, "--stop-seconds", 1, "--joined", joined)
     cluster.until(joined.exists)
     left = cluster.until(lambda: cluster.status()[0].get("w1", {}).get("seconds_left"))
-    assert 0 < left <= 3
+    assert 0 < left <= 12
     assert worker.wait() == 0, cluster.story()
     assert not joined.exists()
     assert "w1 leaves: its time on this machine is over" in worker.said

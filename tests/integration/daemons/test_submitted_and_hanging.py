@@ -30,10 +30,10 @@ def test_it_is_named_to_the_submitter_and_its_place_is_free_again(
     (code / "slow.py").write_text(ENVIRONMENT)
     cluster.start_worker("w1", "--slots", 1)
     cluster.alive("w1")
-    hanging = ("ppo", "--env", "slow:Hangs", "--actors", 1, "--deadline", 2)
+    hanging = ("ppo", "--env", "slow:Hangs", "--actors", 1, "--deadline", 8)
     submit = cluster.submit(*hanging, cwd=code)
     assert submit.wait() == 2, cluster.story()
-    named = "environment slow:Hangs: no answer to reset within 2 s"
+    named = "environment slow:Hangs: no answer to reset within 8 s"
     assert named in submit.said
     ((name, run),) = cluster.status()[1].items()
     assert (run["outcome"], run["actors"]) == ("refused", 0)

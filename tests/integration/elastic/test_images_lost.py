@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,6 +102,7 @@ def taken(pid: int) -> Iterator[None]:
                     return
             finally:
                 process.kill()
+        time.sleep(0.1)  # until whoever has it may have ended
     pytest.fail(f"somebody else always got {pid}")
 
 

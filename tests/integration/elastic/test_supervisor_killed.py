@@ -42,7 +42,7 @@ def test_eight_actors_in_every_state(start: Start, home: Path) -> None:
         time.sleep(chance.uniform(0.0, 0.4))
         run.process.kill()
         run.wait()
-        outlived = left_after(home, 1.0)
+        outlived = left_after(home, 15.0)
         assert len(outlived) <= 2, "more than were just being restored"
         done = first.updates
         run = start("--resume", "run")

@@ -24,7 +24,7 @@ from evaluation.lab.raylets import (
     real_ray,
 )
 
-pytestmark = [pytest.mark.processes, pytest.mark.long]
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(1800)]
 
 NAME = "rays"
 

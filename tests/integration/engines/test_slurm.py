@@ -19,7 +19,9 @@ from seen_keys import shown
 from artos.system.usable_cpus import usable_cpus
 from evaluation.lab.slurm import Slurm, slurm
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, needs_layer]
+pytestmark = [
+    pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(1800), needs_layer,
+]  # fmt: skip
 
 HERE = Path(__file__).parent
 ARTOS = (sys.executable, "-m", "deploy.cli")

@@ -12,7 +12,7 @@ from helpers import SUPPORT
 from machines import STOP_SECONDS, Machines
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
-RUN, ROWS = "r1", 4800
+RUN, ROWS = "r1", 19_200
 
 
 def test_it_goes_on_elsewhere_and_each_row_is_learned_from_once(
