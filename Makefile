@@ -17,7 +17,7 @@ criu: setup
 run: setup
 	$(BIN)/artos run ppo --env CartPole-v1 --actors 2 --total-steps 500000 $(ARGS)
 
-# Most tests wait for processes most of the time, so four at once gain also on two cores. In the
+# Most tests wait for processes most of the time, so four at once pay even on two cores. In the
 # order that tests/conftest.py gives them no process is left with a long file in the end.
 PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -q --instafail
 
