@@ -89,8 +89,8 @@ def test_a_head_is_seen_to_go_and_to_come_back(
         for each in ("w1", "cpu:a", first["name"], second["name"], "Devices that learners lease"):
             assert each in text, text
         for view in ("timeline", "lags", "wiring", "logs", "run"):
-            look(tab, address, f"run/{first['name']}/{view}")
-        look(tab, address, "cluster")
+            look(tab, address, f"run/{first['name']}/{view}", copied=True)
+        look(tab, address, "cluster", copied=True)  # with what was logged before
         tab.wait(f"{TEXT}.includes('w1')", SECONDS)
         cluster.head.kill()
         tab.wait(FAULT, SECONDS)
