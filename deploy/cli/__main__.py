@@ -269,9 +269,11 @@ def clean_up(options: argparse.Namespace) -> int:
     """``artos clean``: remove what killed runs have left behind."""
     from artos.pool import view  # noqa: PLC0415
     from artos.runs import cleanup  # noqa: PLC0415
+    from deploy.client import copies  # noqa: PLC0415
 
     removed = cleanup.clean(options.runs)
     try:
+        removed += copies.tidy()
         removed += view.clean()
     finally:  # even if the pool cannot be removed, say what was
         if options.json:

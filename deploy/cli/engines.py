@@ -75,6 +75,13 @@ def add_up(parser: Parser) -> None:
         "URL answers with more than no, as on spot machines of clouds",
     )
     parser.add_argument(
+        "--no-scaling",
+        dest="scaled",
+        action="store_false",
+        help="leave the number of workers to something else once they are up, such as your own "
+        "autoscaler",
+    )
+    parser.add_argument(
         "--wait",
         type=float,
         default=120.0,
@@ -122,6 +129,7 @@ def bring_up(options: argparse.Namespace) -> int:
         labels=tuple(options.labels),
         notice=options.notice,
         notice_at=options.notice_at,
+        scaled=options.scaled,
         config=config_for_engine(options.config) if options.config else "",
         python=options.python,
     )

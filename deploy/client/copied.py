@@ -9,7 +9,9 @@ from artos.protocol.run_state import ACTIVE, QUEUED
 from artos.system.regular_file import contents
 from head.records.run_lock import is_live
 
-_FILE = ".copied"
+MARK = ".copy-of"
+"""In each copy: the file that says of which run it is, and is locked by whoever copies into it."""
+_FILE, _OWN = ".copied", "goes on by itself"
 _MOST = 64
 
 
@@ -20,6 +22,20 @@ def remember(copy: Path, state: str) -> None:
         OSError: it cannot be written.
     """
     (copy / _FILE).write_text(state)
+
+
+def copied_at(copy: Path) -> float:
+    """When it was copied, or last checked for news, in seconds since 1970.
+
+    0 if it is no copy, or one that goes on by itself.
+    """
+    with suppress(OSError):
+        state = copy / _FILE
+        if state.exists() and contents(state)[:_MOST].decode() == _OWN:
+            return 0.0
+        # One that was broken off before it was whole has the mark alone.
+        return max(each.stat().st_mtime for each in (state, copy / MARK) if each.exists())
+    return 0.0
 
 
 def live_state(folder: Path) -> str:
@@ -37,4 +53,5 @@ def goes_on(folder: Path) -> bool:
 
 def forget(folder: Path) -> None:
     """This copy goes on by itself from now on."""
-    (folder / _FILE).unlink(missing_ok=True)
+    if (folder / MARK).exists():
+        (folder / _FILE).write_text(_OWN)

@@ -21,7 +21,7 @@ from artos.runs.checkpoint import BEST, MANIFEST, SAVED
 from artos.system.locks import FileLock
 from artos.system.regular_file import opened
 from deploy.client.checksums import note, remove_damaged
-from deploy.client.copied import remember
+from deploy.client.copied import MARK, remember
 from deploy.client.head_client import HeadClient
 from head.records.summary_file import FILE
 
@@ -153,7 +153,7 @@ def follow(
 
 def _claimed(target: Path, run: str) -> FileLock:
     """Make the folder, and remember in it of which run it is a copy; nobody else copies into it."""
-    mark = target / ".copy-of"
+    mark = target / MARK
     try:
         target.mkdir(parents=True, exist_ok=True)
         # The mark is made before all others: where these are seen, it is there.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
@@ -14,7 +13,7 @@ from artos.errors import ArtosError, NoSuchRun, Refused, StillCopied
 from artos.pool.view import PoolView, read_pool
 from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
-from artos.system.user_cache import user_cache
+from deploy.client.copies import copies_of
 from deploy.client.fetch import RECORDS, fetch, progress
 from deploy.client.head_client import HeadClient
 from deploy.dashboard.copying import Copying
@@ -133,8 +132,7 @@ class OfHead(Closing):
     ) -> None:
         self._connect, self._lock, self._closed = connect, Lock(), False
         self._idle = [connect()]
-        place = hashlib.sha256(head.encode()).hexdigest()[:16]
-        self._copies = user_cache() / "copies" / place
+        self._copies = copies_of(head)
         self._recent, self._copying = Recent(_LOOK), Copying(_COPY, patience)
 
     def cluster(self) -> ClusterView:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,6 +38,8 @@ _MARGIN = 10.0
 _WITHOUT_HEAD = 10.0
 """Seconds without a unit of the head, after which it is taken as ended: a list may lag behind."""
 _LAST_BYTES = 1_000
+_HEARD_LATER = 60.0
+"""Seconds, at most, between a worker's last word and when its head takes it as lost."""
 _NAMED = 8
 """Workers that are named; of more there is the number."""
 Say = Callable[[str], None]
@@ -77,6 +80,18 @@ class Started(msgspec.Struct, frozen=True):
     """Whether it was up before."""
 
 
+class Asked(NamedTuple):
+    """When a cluster was asked for, in seconds since 1970, and when once more; 0: it was not."""
+
+    at: float
+    again_at: float
+
+    @property
+    def otherwise(self) -> str:
+        """Since when something is missing of which nobody knows it."""
+        return f"before {_in_words(self.again_at)}" if self.again_at else _in_words(self.at)
+
+
 def up(wanted: Cluster, wait: float, say: Say) -> Started:
     """Start a cluster, or join it if it is up; wait for its workers, for so many seconds at most.
 
@@ -108,7 +123,8 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
                 wanted.forget()
             raise
     try:
-        return msgspec.structs.replace(_wait(wanted, launcher, wait, say), joined=joined)
+        asked = Asked(wanted.asked_at, time.time() if joined else 0.0)
+        return msgspec.structs.replace(_wait(wanted, launcher, asked, wait, say), joined=joined)
     except KeyboardInterrupt:
         say(f"cluster {wanted.name} comes up all the same: `artos down {wanted.name}` ends it")
         raise
@@ -177,17 +193,16 @@ def _join(wanted: Cluster) -> bool:
     return True
 
 
-def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Started:
+def _wait(cluster: Cluster, launcher: Launcher, asked: Asked, seconds: float, say: Say) -> Started:
     """Look until the head answers and the least number of workers has joined.
 
     Raises:
         HeadEnded: there is no head any more.
     """
     deadline, said = Deadline(seconds), ""
-    began = time.time()
     without = Deadline(_WITHOUT_HEAD)
     while True:
-        started, units = _look(cluster, launcher, began)
+        started, units = _look(cluster, launcher, asked)
         if not started.missing or deadline.passed:
             return started
         if started.head or any(unit.index == HEAD for unit in units):
@@ -200,13 +215,13 @@ def _wait(cluster: Cluster, launcher: Launcher, seconds: float, say: Say) -> Sta
         time.sleep(min(_LOOK, deadline.left))
 
 
-def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, Sequence[Unit]]:
+def _look(cluster: Cluster, launcher: Launcher, asked: Asked) -> tuple[Started, Sequence[Unit]]:
     """What there is, and the engine's units if anything is missing."""
     head, view = "", ClusterView()
     units: Sequence[Unit] = ()
     if launcher.inside:
         units = launcher.units()
-        return _look_at_units(cluster, launcher, units, began), units
+        return _look_at_units(cluster, launcher, units, asked), units
     with suppress(Refused):
         head = published_in(cluster.address).endpoint
     if head:
@@ -223,18 +238,22 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
     if not head or not view.version or len(nodes) < cluster.least:
         units = launcher.units()
         if not view.version:
-            missing.append(_missing("the head", [u for u in units if u.index == HEAD], began))
+            missing.append(_missing("the head", [u for u in units if u.index == HEAD], asked))
         if lacks := cluster.least - len(nodes):
             names = {node.name for node in nodes}
             others = [u for u in units if u.index != HEAD and cluster.node(u.index) not in names]
-            missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
+            lost_at = _lost_at(cluster, view.nodes, lacks)
+            what = f"{lacks} of {cluster.least} workers"
+            missing.append(_missing(what, others, asked, lost_at))
             there = {unit.index for unit in units}
             ended = [
                 index
                 for index in range(cluster.least)
                 if index not in there and cluster.node(index) not in names
             ]
-            if ended and (why := launcher.refusal(ended) or _last_line(cluster, ended, began)):
+            if ended and (
+                why := launcher.refusal(ended) or _last_line(cluster, ended, lost_at or asked.at)
+            ):
                 missing[-1] += f": {why}"
     started = Started(
         cluster.name, cluster.engine, cluster.folder, str(cluster.keys),
@@ -244,7 +263,7 @@ def _look(cluster: Cluster, launcher: Launcher, began: float) -> tuple[Started, 
 
 
 def _look_at_units(
-    cluster: Cluster, launcher: Launcher, units: Sequence[Unit], began: float
+    cluster: Cluster, launcher: Launcher, units: Sequence[Unit], asked: Asked
 ) -> Started:
     """What only the engine can tell, as the head cannot be reached from here."""
     heads = [unit for unit in units if unit.index == HEAD]
@@ -252,10 +271,10 @@ def _look_at_units(
     up = [unit for unit in workers if unit.state == "runs" and unit.ready]
     missing = []
     if not any(unit.state == "runs" and unit.ready for unit in heads):
-        missing.append(_missing("the head", heads, began))
+        missing.append(_missing("the head", heads, asked))
     if (lacks := cluster.least - len(up)) > 0:
         others = [unit for unit in workers if unit not in up]
-        missing.append(_missing(f"{lacks} of {cluster.least} workers", others, began))
+        missing.append(_missing(f"{lacks} of {cluster.least} workers", others, asked))
     ended = [index for index in range(cluster.least) if index not in {u.index for u in up}]
     if missing and len(units) <= cluster.least and (why := launcher.refusal(ended)):
         missing[-1] += f": {why}"
@@ -270,15 +289,25 @@ def _look_at_units(
     )  # fmt: skip
 
 
-def _last_line(cluster: Cluster, workers: Sequence[int], began: float) -> str:
+def _lost_at(cluster: Cluster, nodes: Sequence[NodeView], lacks: int) -> float:
+    """When the first of the last ``lacks`` workers fell silent; 0 if fewer have."""
+    silent = sorted(
+        node.silent_seconds
+        for node in nodes
+        if not node.alive and cluster.index(node.name) is not None
+    )
+    return time.time() - silent[lacks - 1] if len(silent) >= lacks else 0.0
+
+
+def _last_line(cluster: Cluster, workers: Sequence[int], then: float) -> str:
     """What the first of these said last, in a log that its machine shares with this one.
 
-    "" if it has said nothing since ``began``: what an earlier one said is not why.
+    "" if it has said nothing since about ``then``: what an earlier one said is not why.
     """
     for log in map(cluster.log, workers):
         with suppress(OSError):
             said = last_said(_end_of(log))
-            if said and log.stat().st_mtime >= began:
+            if said and log.stat().st_mtime >= then - _HEARD_LATER:
                 return said
     return ""
 
@@ -287,8 +316,8 @@ def _end_of(log: Path) -> str:
     return contents(log)[-_LAST_BYTES:].decode(errors="replace").strip()
 
 
-def _missing(what: str, units: Sequence[Unit], began: float) -> str:
-    """What is missing, what its units wait for, and since when.
+def _missing(what: str, units: Sequence[Unit], asked: Asked, lost_at: float = 0.0) -> str:
+    """What is missing, what its units wait for, and since when, as far as anybody knows.
 
     Of ``units`` those that run have not joined the head, or are a head that does not listen.
     """
@@ -302,9 +331,16 @@ def _missing(what: str, units: Sequence[Unit], began: float) -> str:
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
         names = ", ".join(map(str, running[:_NAMED]))
         reasons.append(f"workers {names}{more} run but have not joined the head")
-    oldest = min((unit.since for unit in units if unit.since), default=began)
-    since = datetime.fromtimestamp(oldest).astimezone().strftime("%H:%M:%S")
+    known = [unit.since for unit in units if unit.since and unit.state != "ends"]
+    since = _in_words(lost_at or min(known, default=0.0)) or asked.otherwise
     return f"{what} (since {since}{''.join(f', {why}' for why in reasons)})"
+
+
+def _in_words(at: float) -> str:
+    """A time of today, or a date and a time; "" if it is 0."""
+    then = datetime.fromtimestamp(at).astimezone()
+    of_today = then.date() == datetime.now().astimezone().date()
+    return then.strftime("%H:%M:%S" if of_today else "%Y-%m-%d %H:%M:%S") if at else ""
 
 
 def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, say: Say) -> None:

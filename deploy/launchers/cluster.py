@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from time import time
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
@@ -67,6 +68,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     notice_at: str = ""
     """A file or URL in which workers see that their machine is taken back, beside the engine's
     own notice."""
+    scaled: bool = True
+    """Whether the keeper sets the number of workers; else somebody else does, as an autoscaler."""
 
     @property
     def path(self) -> Path:
@@ -139,6 +142,13 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def unit(self, index: int) -> tuple[str, ...]:
         """The command that is a unit's process on its machine."""
         return (self.python, "-m", "deploy.launchers.unit", self.folder, str(index))
+
+    @property
+    def asked_at(self) -> float:
+        """When it was asked for, in seconds since 1970; now, if it has no record."""
+        with suppress(OSError):
+            return (self.path / RECORD).stat().st_mtime
+        return time()
 
     def record(self) -> bytes:
         """What ``load`` reads."""

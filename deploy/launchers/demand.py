@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from math import ceil
+from operator import attrgetter
 
 from artos.protocol.views import ClusterView, NodeView
+
+_OF_NODES = attrgetter("name", "alive", "awaited", "leaves", "slots", "labels", "shm_bytes")
+_OF_RUNS = attrgetter(
+    "wants", "where", "registered", "lacks_memory", "executor_bytes", "actor_bytes"
+)
 
 
 def nodes_wanted(view: ClusterView) -> int:
@@ -14,6 +20,11 @@ def nodes_wanted(view: ClusterView) -> int:
     nodes = [node for node in view.nodes if node.alive and not node.leaves]
     more = more_for_memory(view, nodes)
     return max(nodes_for(slots_wanted(view), nodes), len(nodes) + more if more else 0)
+
+
+def decisive(view: ClusterView) -> object:
+    """All of a view by which it is decided how many workers there should be, to be compared."""
+    return [*map(_OF_NODES, view.nodes)], [*map(_OF_RUNS, view.runs)]
 
 
 def slots_wanted(view: ClusterView, labels: Collection[str] = ()) -> int:

@@ -12,6 +12,7 @@ from artos.system.faults import Faults, Seldom
 from artos.transport.address import FILE
 from deploy.client.head_client import HeadClient
 from deploy.launchers.cluster import LEAVE_SHARE, Cluster
+from deploy.launchers.demand import decisive
 from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 from deploy.launchers.scaling import MOST_IN_A_ROW, Scaling
 
@@ -20,6 +21,9 @@ PERIOD = 3.0
 """Seconds between two looks: engines decide in seconds to hours, and each look is a request."""
 _REST = 15.0
 """Seconds until an engine that did not do what it was asked for is asked again."""
+_SURE = 15.0
+"""Seconds for which an engine is not asked for its units once all are with the head, as long as the
+head still sees them there: to ask takes a process for each host, or a request for each unit."""
 
 
 class Keeper:
@@ -36,11 +40,13 @@ class Keeper:
         self._client = client or (lambda: HeadClient(f"{FILE}{cluster.address}", cluster.keys))
         self._scaling = Scaling(cluster, launcher.in_order)
         self._seldom, self._faults = Seldom(_log), Faults()
-        self._rests_until = float("-inf")
+        self._rests_until = self._sure_until = float("-inf")
+        self._seen: object = None
+        """What the head saw when the engine was asked last."""
 
     def run(self, over: threading.Event) -> None:
         """Look again and again until it is ``over``."""
-        while not over.wait(PERIOD):
+        while self._cluster.scaled and not over.wait(PERIOD):
             try:
                 with self._client() as head:
                     while not over.wait(PERIOD):
@@ -66,10 +72,15 @@ class Keeper:
                 head.reclaim(node, LEAVE_SHARE * seconds)
         if now < self._rests_until:  # a notice cannot wait, all else can
             return
+        seen = decisive(view)
+        if seen == self._seen and now < self._sure_until and not notices:
+            return
         start, left = tuple[int, ...](), list[Unit]()
         try:
             units = self._launcher.units()
             step = self._scaling.step(view, units, notices, now)
+            self._seen = seen
+            self._sure_until = now + _SURE if self._scaling.settled(step, view, units) else now
             start, left = step.start, [*step.stop]
             for index in step.unable:
                 _log.warning(

@@ -65,6 +65,8 @@ class Launcher(ABC):
     """Whether head and workers have a network of their own, which this machine is not in."""
     in_order: ClassVar[bool] = False
     """Whether it can only end the worker with the highest index, as a StatefulSet does."""
+    replaces: ClassVar[bool] = False
+    """Whether it keeps up a number of workers without the keeper, as a StatefulSet does."""
 
     ignores: ClassVar[Mapping[str, str]] = {"hosts": "it gives machines itself"}
     """Fields of a cluster that make no difference on this engine, and why."""
@@ -209,4 +211,9 @@ def misasked(cluster: Cluster) -> list[str]:
         for field, why in engine.ignores.items()
         if getattr(cluster, field) != getattr(bare, field)
     ]
+    if not (cluster.scaled or engine.replaces):
+        ignored.append(
+            f"{cluster.engine}: --no-scaling: nobody else would start its workers, as a "
+            "StatefulSet does on Kubernetes"
+        )
     return [*faults(cluster), *ignored, *engine.misasked(cluster)]

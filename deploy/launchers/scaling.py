@@ -89,7 +89,8 @@ class Scaling:
             free = [index for index in range(most) if index not in named]
             able = [index for index in free if self._hasty.get(index, 0) < MOST_IN_A_ROW]
             start = tuple(able[: wanted - len(there)])
-            self._started.update(start)
+            if not self.in_order:
+                self._started.update(start)
             return Step(start, self._told([workers[index] for index in taken]), unable)
         self._idle_since = now if self._idle_since is None else self._idle_since
         may_go = [
@@ -102,6 +103,17 @@ class Scaling:
         if self.in_order:  # a worker stays as long as one with a higher index does
             spare = [index for index in spare if all(o in spare for o in there if o > index)]
         return Step((), self._told([workers[i] for i in (*taken, *spare)]), unable)
+
+    def settled(self, step: Step, view: ClusterView, units: Sequence[Unit]) -> bool:
+        """Whether all is as it should be, as the engine and the head have it alike."""
+        heard = {node.name for node in view.nodes if node.alive and not node.leaves}
+        workers = [unit for unit in units if unit.index != HEAD]
+        return (
+            step == Step()
+            and not self._started
+            and self._idle_since is None
+            and all(u.state == "runs" and self.cluster.node(u.index) in heard for u in workers)
+        )
 
     def undo(self, start: Sequence[int], stop: Sequence[Unit]) -> None:
         """The engine did not start or stop these: they are to be asked for again."""

@@ -7,6 +7,7 @@ grows, one meaning a family. A run is the label ``run``; what else is known of i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -96,6 +97,14 @@ def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
     add.counter("faults", "Faults that the head survived.", cluster.faults)
     add.counter("malformed_messages", "Messages that the head refused.", cluster.malformed)
     add.gauge("nodes_wanted", "Workers that runs have a use for.", nodes_wanted(cluster))
+    slots = Counter({"": 0})
+    for run in cluster.runs:
+        slots[",".join(sorted({*run.where}))] += run.wants
+    for where, wanted in slots.items():
+        add.gauge(
+            "slots_wanted", "CPU slots that runs have a use for, by the labels that they ask for.",
+            wanted, where=where,
+        )  # fmt: skip
     for node in cluster.nodes:
         name = node.name
         add.gauge("node_up", "Whether the node is heard.", float(node.alive), node=name)

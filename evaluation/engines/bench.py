@@ -73,6 +73,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     except ArtosError as why:
         say(str(why))
         results.absent(f"{_STARTING['up_s'][0]}: {SLURM}", "s", str(why))
+    results.absent(f"{_STARTING['up_s'][0]}: Kubernetes", "s", "no machine here has an API server")
     alternate(results, [*_many(quick)], repeats, say)
     rate = _STARTING["steps_per_s"][0]
     for engine in (SSH, SLURM, RAY):

@@ -36,21 +36,22 @@ def disturbed(
         if what == "drain":
             if drained:  # for good there would be no node left
                 _told(cluster, "undrain", drained, drains)
-            drained, drains = node, drains + 1
-            _told(cluster, "drain", drained, drains)
-        else:
+            drained = node
+            drains += _told(cluster, "drain", drained, drains)
+        elif what == "node":
+            cluster.kill(node)
+            cluster.worker(node)
             kills += 1
-            if what == "node":
-                cluster.kill(node)
-                cluster.worker(node)
-            else:
-                with suppress(psutil.Error, IndexError):  # it has just ended
-                    chance.choice(cluster.members()).kill()
+        else:
+            with suppress(psutil.Error, IndexError):  # it has just ended
+                chance.choice(cluster.members()).kill()
+                kills += 1
     if submit.poll() is None:
         submit.kill()
         submit.wait()
     return kills, drains
 
 
-def _told(cluster: SmallCluster, word: str, node: str, number: int) -> None:
-    cluster.artos(f"{word}-{number}", word, node).wait(_COMMAND_SECONDS)
+def _told(cluster: SmallCluster, word: str, node: str, number: int) -> bool:
+    """Drain a node, or have it back; returns whether that was done."""
+    return cluster.artos(f"{word}-{number}", word, node).wait(_COMMAND_SECONDS) == 0

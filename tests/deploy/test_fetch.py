@@ -13,10 +13,12 @@ import pytest
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.views import RunView
 from artos.runs.checkpoint import MANIFEST
+from artos.system.locks import FileLock
 from deploy.cli.__main__ import main
-from deploy.client import checksums
+from deploy.client import checksums, copies
 from deploy.client import fetch as module
-from deploy.client.copied import forget
+from deploy.client.copied import MARK, forget
+from deploy.client.copies import copies_of
 from deploy.client.fetch import Fetched, fetch, follow
 from deploy.figures.read_run import ReadRun
 from deploy.local.local_runs import LocalRuns
@@ -268,6 +270,35 @@ def test_only_what_is_wanted_comes(there: Any, tmp_path: Path) -> None:
     fetch(there, "r1", tmp_path / "checkpoint", "checkpoint")
     names = {"config.json", "checkpoint/arrays-1", f"checkpoint/{MANIFEST}"}
     assert {*content(tmp_path / "checkpoint")} == names
+
+
+def test_copies_that_nobody_has_asked_for_for_long_are_removed(
+    there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those in the cache; not one that goes on as a run of its own, or that is copied now."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cached = copies_of("tcp://here:1")
+    assert copies.tidy() == []
+    names = "old", "records/old", "part", "new", "resumed", "busy"
+    for each in (*(cached / name for name in names), tmp_path / "get" / "old"):
+        fetch(there, "r1", each)
+        if each.name != "new":
+            os.utime(each / ".copied", (1.0, 1.0))
+    forget(cached / "resumed")
+    os.utime(cached / "resumed" / ".copied", (1.0, 1.0))
+    (cached / "part" / ".copied").unlink()  # broken off
+    for mark in cached.rglob(MARK):
+        os.utime(mark, (1.0, 1.0))
+    (cached / "mine").mkdir()
+    with FileLock.take(cached / "busy" / MARK) as lock:
+        assert lock is not None
+        assert main(["clean", "--json"]) == 0
+    removed = json.loads(capsys.readouterr().out)["removed"]
+    assert {str(cached / each) for each in ("old", "records/old", "part")} <= {*removed}
+    left = {path.parent.relative_to(cached).as_posix() for path in cached.rglob(MARK)}
+    assert left == {"new", "resumed", "busy"}
+    assert (cached / "mine").is_dir()
+    assert (tmp_path / "get" / "old" / "config.json").exists()
 
 
 @pytest.mark.parametrize(

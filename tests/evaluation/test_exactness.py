@@ -1,57 +1,48 @@
-"""Runs are disturbed and replayed, and one that does not come out the same is counted so."""
+"""Runs are disturbed and replayed, and one that does not come out the same is named."""
 
 from __future__ import annotations
 
-import re
 import shutil
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
-from helpers import PATIENCE, ROOT, SUPPORT, python
+from helpers import ROOT, SUPPORT
 from real_runs import TINY
 
-from evaluation.exactness import __main__ as exactness
+from evaluation.exactness.bench import rates
+from evaluation.exactness.trial import CASES, Case, Trial, trial
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
-@pytest.fixture
-def _handlers() -> Iterator[None]:
-    """Those of signals, which the program sets."""
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
+@pytest.fixture(autouse=True)
+def _from_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
 def test_a_run_that_is_disturbed(tmp_path: Path) -> None:
-    few = ("--runs", 1, "--algorithms", "impala", "--folder", tmp_path / "runs")
-    soon = ("--pause", 1.0, "--seed", 36)  # with this one somebody is killed as soon as it begins
-    with python("-m", "evaluation.exactness", *few, *soon) as process:
-        said, _ = process.communicate(timeout=PATIENCE)
-    line, total = said.splitlines()
-    kills, scalings = map(int, re.findall(r", (\d+) (?:kills|scalings)", line))
-    assert line.startswith("impala-36: exact, ")
-    assert kills > 0
-    assert total.startswith("1 of 1 runs were replayed exactly: ")
-    assert f", {kills} kills, {scalings} scalings; " in total
-    assert process.returncode == 0
+    # With this seed somebody is killed as soon as it begins.
+    found = rates(trial(CASES["IMPALA"], tmp_path / "impala-36", 36, pause=1.0))
+    assert not found["differs"]
+    assert found["kills"] > 0
+    assert found["versions"] > 0
+    assert found["recorded"] > 0
 
 
-@pytest.mark.usefixtures("_handlers")
-def test_a_run_that_nothing_repeats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_nothing_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends before anybody disturbs it."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(tmp_path)
     shutil.copy(SUPPORT / "late.py", tmp_path)
-    case = exactness.Case(("ppo", "--env", "late:late", *TINY), 160)
-    monkeypatch.setitem(exactness.CASES, "late", case)
-    few = ("--runs", "1", "--algorithms", "late", "--pause", "1e6", "--folder", "runs")
-    assert exactness.main(few) == 1
-    line, total = capsys.readouterr().out.splitlines()
-    assert line.startswith("late-1: NOT EXACT, ")
-    assert line.endswith(" actor 0 wrote other rows in steps 32 to 47")
-    assert total.startswith("0 of 1 runs were replayed exactly: ")
+    case = Case(("ppo", "--env", "late:late", *TINY), 160)
+    found = trial(case, tmp_path / "late-1", 1, pause=1e6)
+    assert found.why == "actor 0 wrote other rows in steps 32 to 47"
+    assert (found.kills, found.scalings) == (0, 0)
+    assert rates(found)["differs"]
+
+
+def test_what_was_not_compared_differs() -> None:
+    same = Trial("ppo-1", "done", 1, 0, 10.0, 5, True, 1_000)
+    assert not rates(same)["differs"]
+    for other in ({"equal": False}, {"versions": 0}, {"outcome": "status 1"}):
+        assert rates(msgspec.structs.replace(same, **other))["differs"]

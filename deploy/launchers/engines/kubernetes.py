@@ -69,7 +69,7 @@ class Engine(Launcher):
     """The Kubernetes of the current context or, in a pod, the one that runs it."""
 
     inside = True
-    in_order = True
+    in_order = replaces = True
     ignores: ClassVar[Mapping[str, str]] = {
         **Launcher.ignores, "python": "it is that of the image",
     }  # fmt: skip

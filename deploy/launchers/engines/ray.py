@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from artos.clock import Deadline
@@ -153,6 +154,8 @@ class Engine(Launcher):
                 name, bundle = self._name(index), self._bundle(index)
                 if (old := self._holder(index)) is not None:  # its group was removed by others
                     ray.kill(old)
+                with suppress(OSError):  # it only says since when the group waits
+                    self._asked(index).touch()
                 group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
                 log = self._cluster.log(index)
                 ray.remote(Holder).options(
@@ -174,7 +177,7 @@ class Engine(Launcher):
                     if gone:
                         self._remove(unit)
                         continue
-                found.append(unit)
+                found.append(self._dated(unit))
         self._bare = bare
         return found
 
@@ -210,6 +213,11 @@ class Engine(Launcher):
                         found[unit.index] = max(0.0, left)
         return found
 
+    def clear(self) -> None:
+        """Remove what ``start`` wrote down."""
+        for file in self._cluster.path.glob("unit-*.asked"):
+            file.unlink(missing_ok=True)
+
     def here(self) -> Here:
         """The CPUs of its bundle, and the GPUs that Ray has given it."""
         given = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
@@ -240,6 +248,20 @@ class Engine(Launcher):
             return ray.get_actor(self._name(index))
         except ValueError:
             return None
+
+    def _dated(self, unit: Unit) -> Unit:
+        """One that waits, and has not run since its group was asked for, does so since then."""
+        if unit.state == "waits":
+            with suppress(OSError):
+                asked_at = self._asked(unit.index).stat().st_mtime
+                log = self._cluster.log(unit.index)
+                if not log.exists() or log.stat().st_mtime < asked_at:
+                    return msgspec.structs.replace(unit, since=asked_at)
+        return unit
+
+    def _asked(self, index: int) -> Path:
+        """A file whose time is that at which a unit's group was asked for."""
+        return self._cluster.path / f"unit-{'head' if index == HEAD else index}.asked"
 
     def _remove(self, unit: Unit) -> None:
         import ray  # noqa: PLC0415

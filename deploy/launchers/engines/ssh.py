@@ -50,7 +50,7 @@ echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
 """
 _LOOK = """
 for file in unit-*.pid; do
-  if alive "$file"; then echo "$file $pid"; else rm -f "$file"; fi
+  if alive "$file"; then echo "$file $pid $(stat -c %Y "$file" || echo 0)"; else rm -f "$file"; fi
 done
 """
 _WHY = """
@@ -179,7 +179,11 @@ class Engine(Launcher):
         except EngineFailed as failed:
             return [Unit(index, host, "lost", host, failed.why) for index in mine.values()]
         found = (line.split() for line in told.splitlines())
-        return [Unit(mine[file], pid, "runs", host) for file, pid in found if file in mine]
+        return [
+            Unit(mine[file], pid, "runs", host, "", float(began))
+            for file, pid, began in found
+            if file in mine
+        ]
 
     def _why(self, index: int) -> str:
         host = self._cluster.hosts[index]

@@ -215,3 +215,20 @@ def test_with_hosts_there_are_no_more_workers_than_hosts() -> None:
 def test_nodes_of_other_names_are_none_of_its_workers() -> None:
     there = view(NodeView(name="w7", alive=True, slots=8), node(0), run(2))
     assert Scaling(cluster(1, 4)).step(there, [unit(0)], {}, 0.0) == Step()
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_worker_that_has_joined_leaves_nothing_to_do(in_order: bool) -> None:
+    """Where its engine starts it again by itself, at once; else once it is seen to live."""
+    scaling = Scaling(cluster(1, 2), in_order)
+    assert scaling.step(view(node(0), run(4)), [unit(0)], {}, 0.0).start == (1,)
+    both, units = view(node(0), node(1), run(4)), [unit(HEAD), unit(0), unit(1)]
+    step = scaling.step(both, units, {}, 3.0)
+    assert scaling.settled(step, both, units) == in_order
+    step = scaling.step(both, units, {}, 60.0)
+    assert scaling.settled(step, both, units)
+    assert not scaling.settled(step, view(node(0), run(4)), units), "one has not joined"
+    waits = [*units[:2], unit(1, "waits")]
+    assert not scaling.settled(scaling.step(both, waits, {}, 63.0), both, waits)
+    fewer = view(node(0), node(1), run(2))
+    assert not scaling.settled(scaling.step(fewer, units, {}, 66.0), fewer, units)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import Refused
+from artos.protocol.views import ClusterView, NodeView
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import published
 from artos.transport.keys import make_keys
@@ -272,9 +277,9 @@ def test_the_head_of_a_network_of_its_own_is_reached_by_a_forwarded_port(
 
     def up(wanted: Cluster, wait: float, say: object) -> bringing_up.Started:
         lab, units = cluster(tmp_path / "lab", engine="kubernetes"), (HEAD, 0)
-        return bringing_up._look_at_units(
-            lab, kubernetes.Engine(lab), [Unit(index, f"u{index}") for index in units], 0.0
-        )
+        there = [Unit(index, f"u{index}") for index in units]
+        asked = bringing_up.Asked(1.0, 0.0)
+        return bringing_up._look_at_units(lab, kubernetes.Engine(lab), there, asked)
 
     monkeypatch.setattr(bringing_up, "up", up)
     assert main(("up", "--on", "kubernetes", "--nodes", "1", *flags)) == 0
@@ -312,11 +317,68 @@ def test_what_runs_but_is_not_with_the_head_is_missing(
 ) -> None:
     monkeypatch.setattr(kubernetes.Engine, "refusal", lambda *_: "")
     lab = cluster(tmp_path / "lab", engine="kubernetes", least=2, most=2)
-    started = bringing_up._look_at_units(lab, kubernetes.Engine(lab), units, 0.0)
+    started = bringing_up._look_at_units(
+        lab, kubernetes.Engine(lab), units, bringing_up.Asked(1.0, 0.0)
+    )
     assert len(started.missing) == len(missing)
     for said, pattern in zip(started.missing, missing, strict=True):
         assert re.fullmatch(pattern, said)
     assert "lab-1" not in {node.name for node in started.nodes}
+
+
+def gone(name: str, seconds: float) -> NodeView:
+    return NodeView(name=name, alive=False, slots=1, silent_seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("units", "nodes", "again_at", "since"),
+    [
+        ([Unit(0, "w0", "waits", since=500.0)], [], 900.0, 500.0),
+        ([Unit(0, "w0", "runs", since=200.0)], [gone("lab-0", 50.0)], 900.0, 950.0),
+        ([Unit(0, "w0", "ends", since=200.0)], [], 0.0, 100.0),
+        ([Unit(0, "w0", "waits")], [], 0.0, 100.0),
+        ([], [gone("lab-0", 800.0), gone("lab-1", 50.0)], 900.0, 950.0),
+        ([], [gone("desk", 50.0)], 0.0, 100.0),
+        ([Unit(0, "w0")], [], 900.0, None),
+    ],
+)
+def test_since_when_a_worker_is_missing_is_told_if_anybody_knows(
+    units: list[Unit], nodes: list[NodeView], again_at: float, since: float | None, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The head of one that it no longer hears, else its engine, else the first `artos up`."""
+    lab = cluster(tmp_path / "lab")
+    view = ClusterView(nodes=tuple(nodes), version="1")
+    monkeypatch.setattr(bringing_up, "published_in", lambda _: SimpleNamespace(endpoint="tcp://x"))
+    monkeypatch.setattr(
+        bringing_up, "HeadClient",
+        lambda *_, **__: nullcontext(SimpleNamespace(cluster=lambda: view)),
+    )  # fmt: skip
+    monkeypatch.setattr(slurm.Engine, "units", lambda _: units)
+    monkeypatch.setattr(slurm.Engine, "refusal", lambda *_: "")
+    monkeypatch.setattr(bringing_up.time, "time", lambda: 1_000.0)
+    asked = bringing_up.Asked(100.0, again_at)
+    (missing,) = bringing_up._wait(lab, slurm.Engine(lab), asked, 0.0, print).missing
+    then = datetime.fromtimestamp(again_at if since is None else since).astimezone()
+    before = "before " if since is None else ""
+    assert missing.startswith(f"1 of 1 workers (since {before}{then:%Y-%m-%d %H:%M:%S}")
+
+
+def test_what_a_worker_said_long_before_is_not_why_it_is_missing(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    lab.log(0).write_text("artos: no room here\n")
+    os.utime(lab.log(0), (500.0, 500.0))
+    assert bringing_up._last_line(lab, [0], 400.0) == "no room here"
+    assert bringing_up._last_line(lab, [0], 530.0) == "no room here", "the head hears it later"
+    assert bringing_up._last_line(lab, [0], 600.0) == ""
+
+
+def test_when_a_cluster_was_asked_for_is_that_of_its_record(tmp_path: Path) -> None:
+    lab = cluster(tmp_path / "lab")
+    lab.save()
+    os.utime(lab.path / RECORD, (100.0, 100.0))
+    assert lab.asked_at == 100.0
 
 
 def test_dry_run_starts_nothing(
@@ -367,6 +429,7 @@ def test_wrong_commands_are_refused_and_leave_nothing(
             ],
         ),
         ("ssh", ("--head-options=-v",), ["ssh: --head-options makes no difference"]),
+        ("slurm", ("--no-scaling",), ["slurm: --no-scaling: nobody else would start its workers"]),
         ("slurm", ("--slots=8", "--runs-per-slot=16"), ["so 8 slots take 12"]),
         ("slurm", ("--runs-per-slot=0",), ["--runs-per-slot 0: it must be 1 or more"]),
     ],

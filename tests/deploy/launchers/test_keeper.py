@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+import msgspec
 import pytest
+from helpers import PATIENCE
 
 from artos.clock import ManualClock
 from artos.protocol.views import ClusterView, NodeView, RunView
@@ -23,6 +26,7 @@ class Memory:
     def __init__(self, cluster: Cluster) -> None:
         self.room, self.asked = 2, list[object]()
         self.taken: dict[int, float] = {}
+        self.looks = 0
         self._units = {HEAD: Unit(HEAD, "head")}
 
     @staticmethod
@@ -41,6 +45,7 @@ class Memory:
             self._units[index] = Unit(index, f"u{index}", "runs" if self.room >= 0 else "waits")
 
     def units(self) -> list[Unit]:
+        self.looks += 1
         return [*self._units.values()]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
@@ -108,6 +113,60 @@ def test_an_engine_that_refuses_is_asked_again_later(engine: Memory, clock: Manu
     keeper.turn(wanting(1))
     assert engine.asked == [("start", 0), ("start", 0)]
     assert {unit.index for unit in engine.units()} == {HEAD, 0}
+
+
+def joined(name: str) -> NodeView:
+    return NodeView(name=name, alive=True, slots=1)
+
+
+def test_an_engine_is_asked_seldom_as_long_as_the_head_sees_all_workers(
+    engine: Memory, clock: ManualClock
+) -> None:
+    keeper, both = Keeper(CLUSTER, engine, clock=clock), (joined("lab-0"), joined("lab-1"))
+    keeper.turn(wanting(2))
+    assert engine.asked == [("start", 0, 1)]
+    engine.room = 4
+
+    def looks(head: Head) -> int:
+        """How often it is asked in five turns."""
+        before = engine.looks
+        for _ in range(5):
+            clock.advance(3.0)
+            keeper.turn(head)
+        return engine.looks - before
+
+    assert looks(Head(joined("lab-0"), wants=2)) == 5, "one has not joined"
+    clock.advance(60.0)  # until then one that has just been started may turn out not to live
+    assert looks(Head(*both, wants=2)) == 1
+    engine.taken = {1: 20.0}
+    assert looks(Head(*both, wants=2)) == 5, "one is taken back"
+    engine.taken = {}
+    assert looks(Head(*both, wants=1)) == 5, "one is more than are of use"
+
+
+def test_a_change_that_the_head_sees_has_the_engine_asked_at_once(
+    engine: Memory, clock: ManualClock
+) -> None:
+    keeper = Keeper(CLUSTER, engine, clock=clock)
+    keeper.turn(wanting(2))
+    engine.room = 4
+    both = (joined("lab-0"), joined("lab-1"))
+    for _ in range(20):
+        clock.advance(3.0)
+        keeper.turn(Head(*both, wants=2))
+    before = engine.looks
+    for head in (Head(*both, wants=2), Head(*both, wants=3)):
+        keeper.turn(head)
+    assert engine.looks == before + 1
+    assert engine.asked[-1] == ("start", 2)
+
+
+def test_a_number_of_workers_that_is_anothers_to_change_is_left_alone(engine: Memory) -> None:
+    keeper = Keeper(msgspec.structs.replace(CLUSTER, scaled=False), engine)
+    turning = threading.Thread(target=keeper.run, args=(threading.Event(),), daemon=True)
+    turning.start()
+    turning.join(PATIENCE)
+    assert not turning.is_alive()
 
 
 def node(name: str, *, alive: bool) -> NodeView:

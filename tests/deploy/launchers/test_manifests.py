@@ -226,6 +226,9 @@ def test_keys_come_from_the_clusters_folder_and_a_users_secret_stays_there(tmp_p
     secret = (lab.keys / "users" / "owner.key_secret").read_text().strip()
     assert secrets["lab-user-keys"]["owner.key_secret"] == secret
     assert all(key for secret in secrets.values() for key in secret.values())
+    # Environments and commands of pods, which anybody may read who may list them, have none.
+    others = json.dumps([each for (kind, _), each in found.items() if kind != "Secret"])
+    assert not [f for f in lab.keys.rglob("*.key_secret") if f.read_text().strip() in others]
 
 
 @pytest.mark.parametrize(

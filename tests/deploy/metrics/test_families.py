@@ -146,6 +146,17 @@ def test_names_are_those_that_prometheus_asks_for() -> None:
         assert family.samples
 
 
+def test_an_autoscaler_is_told_which_slots_are_wanted_by_their_labels() -> None:
+    """Also those of which there is no worker yet, so that one may bring the first."""
+    found = of(
+        run(wants=2), run("b", wants=1),
+        run("c", wants=3, where=("gpu", "room=b")), run("d", wants=4, where=("room=b", "gpu")),
+    )  # fmt: skip
+    assert value(found, "slots_wanted", where="") == 3
+    assert value(found, "slots_wanted", where="gpu,room=b") == 7
+    assert value(of(), "slots_wanted", where="") == 0, "so that the last worker may go"
+
+
 def test_an_autoscaler_is_told_how_many_workers_runs_have_a_use_for() -> None:
     """Half as many as slots are wanted, with two slots each; more if these lack memory."""
     nodes = tuple(NodeView(name=f"w{n}", alive=True, slots=2, shm_bytes=100) for n in range(2))

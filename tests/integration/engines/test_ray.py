@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from asked import Asked
 from helpers import PATIENCE, ROOT, SUPPORT
+from seen_keys import shown
 
 from evaluation.lab.packages import python_with
 from evaluation.lab.raylets import (
@@ -126,6 +127,7 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         "--head-options=CPU=2",
     )  # fmt: skip
     assert "room for CPU=2" in theirs["missing"][0], theirs
+    assert not shown(Path(started["keys"]), cluster.folder / "clusters" / NAME / "logs")
     assert len(groups()) > len(mine)
     other.artos("down", NAME)
     assert groups() == mine

@@ -172,16 +172,33 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
 
 
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
-    """One node of two slots, then two for four actors, then one again, a minute after the run."""
+    """One node of two slots, then two for four actors, then one again, a minute after there are
+    two: while the run goes on."""
     started = up(cluster, "1..2")
     up_again = (*ARTOS, "up", "--on", "slurm", "--nodes", "1..2", "--name", NAME, "--slots", "2")
     printed = cluster.run(*up_again, "--head-options=--partition=high", "--env")
     variables = [line.removeprefix("export ") for line in printed.splitlines()]
     assert "lab-0" in cluster.run("env", *variables, *ARTOS, "status")
     submitted = endless(cluster, started)
-    cluster.until(lambda: len(Asked(started).names()) == 2)
-    artos(cluster, "stop", submitted["run"], *towards(started))
+    run, head = submitted["run"], Asked(started)
+    cluster.until(lambda: len(head.names()) == 2)
+    artos(cluster, "scale", run, "2", *towards(started))
     cluster.until(lambda: len(workers(cluster)) == 1)
+    cluster.until(lambda: len(head.names()) == 1)
+    before = head.updates(run)
+    cluster.until(lambda: head.updates(run) > before + 5)
+    assert head.run(run)["facts"]["restarts"] == 0
+    artos(cluster, "stop", run, *towards(started))
+    # A cluster of that name from another desk, is none of this one's business.
+    mine, other = workers(cluster), ("env", f"ARTOS_CLUSTERS={cluster.folder / 'other'}", *ARTOS)
+    asked = (*up_again[len(ARTOS) :], "--head-options=--partition=high", "--wait", "1", "--json")
+    theirs = json.loads(cluster.run(*other, *asked))
+    assert not theirs["joined"]
+    assert len(cluster.jobs(f"--name={HEAD_JOB}")) == 2
+    cluster.run(*other, "down", NAME)
+    cluster.until(lambda: workers(cluster) == mine)
+    assert len(cluster.jobs(f"--name={HEAD_JOB}")) == 1
+    assert len(head.names()) == 1
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
 

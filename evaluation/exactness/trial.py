@@ -1,23 +1,17 @@
-"""``python -m evaluation.exactness``: disturbs asynchronous runs at random, and replays each.
+"""An asynchronous run that is disturbed at random and then replayed.
 
-While a run goes, members of it are killed (SIGKILL) and its number of actors is changed. Then
-``artos replay --verify`` says whether every version comes out bit for bit. A run is of PPO with
-``max_lag=1``, also with two replicas of its learner or with central inference, IMPALA, DQN or SAC,
-in turn; PPO and DQN also on a cluster of a head and two workers, which are killed and drained (that
-needs network namespaces). Exit status 1 if one is not replayed exactly.
+While it goes, members of it are killed (SIGKILL) and its number of actors is changed. Then
+``artos replay --verify`` says whether every version comes out bit for bit. Runs on a cluster have a
+head and two workers, which are killed and drained; they need network namespaces.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,14 +43,14 @@ class Case(NamedTuple):
 PPO = ("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32")
 DQN = ("dqn", "--env", "CartPole-v1", "--set", "after=500")
 CASES = {
-    "ppo": Case(PPO, 8_000),
-    "impala": Case(("impala", "--env", "CartPole-v1"), 8_000),
-    "dqn": Case(DQN, 3_000),
-    "ppo-replicas": Case((*PPO, "--set", "learners=2"), 6_000),
-    "ppo-central": Case((*PPO, "--set", "inference=central"), 8_000),
-    "sac": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
-    "ppo-nodes": Case(PPO, 16_000, nodes=True),
-    "dqn-nodes": Case(DQN, 4_000, nodes=True),
+    "PPO": Case(PPO, 8_000),
+    "IMPALA": Case(("impala", "--env", "CartPole-v1"), 8_000),
+    "DQN": Case(DQN, 3_000),
+    "PPO, two replicas": Case((*PPO, "--set", "learners=2"), 6_000),
+    "PPO, central inference": Case((*PPO, "--set", "inference=central"), 8_000),
+    "SAC": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
+    "PPO on nodes": Case(PPO, 16_000, nodes=True),
+    "DQN on nodes": Case(DQN, 4_000, nodes=True),
 }
 
 
@@ -165,51 +159,3 @@ def _replayed(run: Path) -> dict[str, Any]:
     except ValueError:
         return {"error": done.stderr[-500:]}
     return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the trials, print a line for each and what they come to."""
-    parser = argparse.ArgumentParser(prog="python -m evaluation.exactness", description=__doc__)
-    parser.add_argument("--runs", type=int, default=100, metavar="N", help="default: 100")
-    parser.add_argument("--algorithms", default=",".join(CASES), metavar="NAMES")
-    parser.add_argument("--pause", type=float, default=3.0, metavar="SECONDS",
-                        help="mean time between two disturbances; default: 3")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=1, metavar="N")
-    parser.add_argument("--folder", type=Path, help="where the runs are kept; default: nowhere")
-    options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters and runs end with it
-    names = options.algorithms.split(",")
-    trials: list[Trial] = []
-    with tempfile.TemporaryDirectory(prefix="artos-exactness-") as made:
-        folder = options.folder or Path(made)
-        folder.mkdir(parents=True, exist_ok=True)
-        for number in range(options.runs):
-            name, seed = names[number % len(names)], options.seed + number
-            found = trial(CASES[name], folder / f"{name}-{seed}", seed, options.pause)
-            trials.append(found)
-            _say(f"{_line(found)}")
-    equal = sum(each.equal for each in trials)
-    bytes_a_minute = sum(t.recorded for t in trials) / sum(t.seconds for t in trials) * 60
-    _say(
-        f"{equal} of {len(trials)} runs were replayed exactly: "
-        f"{sum(t.versions for t in trials):,} versions, {sum(t.kills for t in trials)} kills, "
-        f"{sum(t.scalings for t in trials)} scalings; {bytes_a_minute:,.0f} bytes a minute"
-    )
-    return 0 if equal == len(trials) else 1
-
-
-def _line(found: Trial) -> str:
-    word = "exact" if found.equal else "NOT EXACT"
-    return (
-        f"{found.run}: {word}, {found.versions:,} versions, {found.kills} kills, "
-        f"{found.scalings} scalings, {found.outcome} in {found.seconds:.0f} s {found.why}"
-    )
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,72 @@
+"""``artos bench exactness``: asynchronous runs, killed and scaled at random, and their replays."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from evaluation.core.benchmark import CLUSTER, MEMBERS, Benchmark
+from evaluation.core.report import Results
+from evaluation.core.runner import Answer, Contestant, Say, alternate
+from evaluation.exactness.trial import CASES, Trial, trial
+
+RUNS = 13
+"""Fewest runs of each case: more than a hundred in all."""
+PAUSE_SECONDS = 3.0
+"""Mean time between two disturbances of a run."""
+RECORDED_GOAL = 1.0
+"""MB a minute that a replay needs, at most. A run that is killed records its starts again."""
+_MEASURES = {
+    "differs": ("runs that did not come out bit for bit", "runs"),
+    "versions": ("versions that were compared", "versions"),
+    "kills": ("members and nodes that were killed", ""),
+    "changes": ("changes of the number of actors, and drains", ""),
+    "recorded": ("recorded for a replay", "MB/min"),
+    "seconds": ("how long the run went", "s"),
+}
+
+
+def measure(repeats: int, quick: bool, say: Say = print) -> Results:
+    """Run and replay each case so often, by another seed each time; ``quick`` is one run."""
+    runs = 1 if quick else max(repeats, RUNS)
+    results = Results("exactness", repeats)
+    chosen = [*CASES][: 1 if quick else None]
+    with tempfile.TemporaryDirectory(prefix="artos-exactness-") as folder:
+        contestants = [_contestant(name, Path(folder), results) for name in chosen]
+        alternate(results, contestants, runs, say)
+    for name in chosen:
+        results.require(_cases(name)["differs"][0], 0.0, every=True)
+        results.require(_cases(name)["recorded"][0], RECORDED_GOAL)
+    return results
+
+
+def rates(found: Trial) -> dict[str, float]:
+    """What a run and its replay come to. One of which nothing was compared differs, too."""
+    return {
+        "differs": float(not (found.equal and found.versions and found.outcome == "done")),
+        "versions": float(found.versions),
+        "kills": float(found.kills),
+        "changes": float(found.scalings),
+        "recorded": found.recorded / 1e6 / found.seconds * 60,
+        "seconds": found.seconds,
+    }
+
+
+def _contestant(name: str, folder: Path, results: Results) -> Contestant:
+    def measured() -> Answer:
+        seed = results.repetition
+        run = f"{name}-{seed}".lower().replace(",", "").replace(" ", "-")
+        answer = rates(found := trial(CASES[name], folder / run, seed, PAUSE_SECONDS))
+        if answer["differs"]:
+            why = f"{found.run}: {found.outcome}, {found.versions} versions. {found.why}"
+            results.remark(_cases(name)["differs"][0], why)
+        return Answer(answer, {})
+
+    return Contestant(name, _cases(name), measured)
+
+
+def _cases(name: str) -> dict[str, tuple[str, str]]:
+    return {key: (f"{case}: {name}", unit) for key, (case, unit) in _MEASURES.items()}
+
+
+BENCHMARK = Benchmark(measure, (*MEMBERS, *CLUSTER, "deploy/replay"))
