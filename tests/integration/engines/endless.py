@@ -34,9 +34,13 @@ def make(seed: int) -> Patient:
 
 
 def workload(actors: int = 2, total_steps: int = 0) -> Workload:
+    """Its updates take rows of however many actors there are."""
+    counted = counting.workload(actors, total_steps)
+    update = replace(counted.triggers["learner.update"], n=None, sample=None)
     return replace(
-        counting.workload(actors, total_steps),
+        counted,
         name="endless",
+        triggers={**counted.triggers, "learner.update": update},
         actor=counting.Walker("endless:make", envs=1),
         learner=Endless(),
     )

@@ -182,6 +182,7 @@ def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     submitted = endless(cluster, started)
     run, head = submitted["run"], Asked(started)
     cluster.until(lambda: len(head.names()) == 2)
+    cluster.until(lambda: head.updates(run) > 5)
     artos(cluster, "scale", run, "2", *towards(started))
     cluster.until(lambda: len(workers(cluster)) == 1)
     cluster.until(lambda: len(head.names()) == 1)
