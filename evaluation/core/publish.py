@@ -22,6 +22,8 @@ from evaluation.core.report import (
     Ratio,
     Report,
     Row,
+    goal,
+    holds,
     quotients,
     read_json,
     spread,
@@ -167,36 +169,37 @@ def _rows(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
     goals = any(row.goal is not None for row in rows)
     yield "case", "median", "smallest to largest", "unit", "n", *(("goal", "holds") * goals)
     for row in rows:
-        verdict = (_goal(row), _HOLDS[row.holds]) * goals
+        verdict = _verdict(row) * goals
         if row.median is None:
             yield row.case, "absent", row.note, "", "", *verdict
         else:
-            spread = f"{_number(row.min)} to {_number(row.max)}"
-            # The paper tells no spread; what is wrong with its figure has room there.
-            spread = row.note if row.contestant == PAPER else spread
-            yield row.case, _number(row.median), spread, row.unit, str(row.n), *verdict
+            yield row.case, _number(row.median), _spread(row), row.unit, str(row.n), *verdict
 
 
 def _ratios(ratios: Iterable[Ratio]) -> Iterator[tuple[str, ...]]:
     yield "ratio of", "over", "median", "smallest to largest", "goal", "holds"
     for ratio in ratios:
-        spread = f"{_number(ratio.min)} to {_number(ratio.max)}"
-        verdict = (_goal(ratio), _HOLDS[ratio.holds])
-        yield ratio.case, ratio.against, _number(ratio.median), spread, *verdict
+        yield ratio.case, ratio.against, _number(ratio.median), _spread(ratio), *_verdict(ratio)
 
 
-_HOLDS = {True: "yes", False: "**no**", None: ""}
+def _spread(said: Row | Ratio) -> str:
+    """The spread, and the note; the paper tells no spread."""
+    spread = f"{_number(said.min)} to {_number(said.max)}"
+    of_the_paper = isinstance(said, Row) and said.contestant == PAPER
+    return "; ".join([spread] * (not of_the_paper) + [said.note] * bool(said.note))
 
 
-def _goal(judged: Row | Ratio) -> str:
-    sign = "≥" if judged.bound == "at least" else "≤"
-    return "" if judged.goal is None else f"{sign} {judged.goal:g}"
+def _verdict(judged: Row | Ratio) -> tuple[str, str]:
+    word = holds(judged)
+    return goal(judged), word if word in {"", "yes"} else f"**{word}**"
 
 
 def _table(lines: Iterable[tuple[str, ...]]) -> str:
     head, *body = lines
     rule = ("---",) * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+    # Notes are what failed programs said; a bar would begin another column.
+    escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, rule, *body))
+    return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
 
 
 def _number(value: float | None) -> str:

@@ -25,7 +25,7 @@ from evaluation.core import sources
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Asked, Progress, keeping
 from evaluation.core.readme_rows import lines
-from evaluation.core.report import Report, print_table, read_json, write_json
+from evaluation.core.report import Report, missed, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
@@ -174,12 +174,6 @@ def of(name: str) -> list[str]:
 
 def _beside(path: Path | None, name: str) -> Path | None:
     return path and path.with_stem(f"{path.stem}-{name}")
-
-
-def missed(report: Report) -> int:
-    """The number of goals that do not hold."""
-    verdicts = [*(row.holds for row in report.rows), *(ratio.holds for ratio in report.ratios)]
-    return verdicts.count(False)
 
 
 def _say(text: str) -> None:

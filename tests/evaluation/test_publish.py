@@ -21,10 +21,12 @@ def test_rows_ratios_and_what_is_missing() -> None:
             Row("write: ours", "GB/s", 12.0, 11.0, 1300.4, 3),
             Row("write: theirs", "GB/s", None, None, None, 0, "does not install"),
             Row("write: the paper's", "GB/s", 9.0, 9.0, 9.0, 1, "it also says 8"),
+            Row("write: once", "GB/s", 7.0, 7.0, 7.0, 1, "failed: x | y"),
         ],
         ratios=[
             Ratio("write: ours", "write: theirs", 0.5, 0.4, 0.6, 0.9, False),
-            Ratio("write: ours", "write: bare", 1.9, 1.8, 2.0, 2.0, True, "at most"),
+            Ratio("write: ours", "write: bare", 1.9, 1.8, 2.0, 2.0, True, "at most", "of one way"),
+            Ratio("write: ours", "write: theirs", None, None, None, 2.0),
         ],
         machine={"cpu": "one", "cores": 2}, versions={},
     )  # fmt: skip
@@ -33,8 +35,10 @@ def test_rows_ratios_and_what_is_missing() -> None:
     assert "| write: ours | 12 | 11 to 1,300 | GB/s | 3 |" in page
     assert "| write: theirs | absent | does not install |  |  |" in page
     assert "| write: the paper's | 9 | it also says 8 | GB/s | 1 |" in page
+    assert "| write: once | 7 | 7 to 7; failed: x \\| y | GB/s | 1 |" in page
+    assert "| write: ours | write: theirs | — | — to — | ≥ 2 | **not measured** |" in page
     assert "| write: ours | write: theirs | 0.5 | 0.4 to 0.6 | ≥ 0.9 | **no** |" in page
-    assert "| write: ours | write: bare | 1.9 | 1.8 to 2 | ≤ 2 | yes |" in page
+    assert "| write: ours | write: bare | 1.9 | 1.8 to 2; of one way | ≤ 2 | yes |" in page
 
 
 def test_goals_of_cases_have_columns_where_there_are_any() -> None:
