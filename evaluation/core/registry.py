@@ -42,7 +42,7 @@ def _discovered() -> dict[str, Benchmark]:
     packages = [each.name for each in pkgutil.iter_modules(evaluation.__path__) if each.ispkg]
     folder = Path(evaluation.__path__[0])
     found = {
-        name: import_module(f"evaluation.{name}.bench").BENCHMARK
+        name: import_module(f"evaluation.{name}.bench").BENCHMARK.within(f"evaluation/{name}")
         for name in packages
         if (folder / name / "bench.py").is_file()
     }
@@ -50,7 +50,7 @@ def _discovered() -> dict[str, Benchmark]:
     return found | {
         f"{PAPER}-{file.stem.replace('_', '-')}": import_module(
             f"evaluation.{PAPER}.{file.stem}"
-        ).BENCHMARK
+        ).BENCHMARK.within(f"evaluation/{PAPER}")
         for file in redone
     }
 

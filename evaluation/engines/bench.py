@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from artos.errors import ArtosError
-from evaluation.core.benchmark import CLUSTER, MEMBERS, Benchmark
+from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, Benchmark
 from evaluation.core.report import Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
 from evaluation.engines import preempted, simulated, starting
@@ -86,7 +86,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *CLUSTER, "deploy/launchers", "head/daemon"))
+BENCHMARK = Benchmark(measure, (*MEMBERS, *CLUSTER, *LAB, "deploy/launchers", "head/daemon"))
 
 
 def _started(there: Places, quick: bool) -> Iterator[Contestant]:

@@ -51,8 +51,9 @@ def of(name: str, tasks: Mapping[str, Task], least: int = SEEDS) -> Benchmark:
     """The benchmark of these tasks, with ``least`` seeds or more; any of them may be chosen."""
     several = tasks.items() if len(tasks) > 1 else ()
     parts = {one: of(f"{name}, {one}", {one: task}, least) for one, task in several}
+    measures = (*MEMBERS, "evaluation/catalogue", "evaluation/references")
     draw = partial(figures.draw_all, tasks)
-    return Benchmark(partial(measure, name, tasks, least), MEMBERS, draw, parts)
+    return Benchmark(partial(measure, name, tasks, least), measures, draw, parts)
 
 
 def measure(
