@@ -156,8 +156,9 @@ def section(report: Report) -> str:
     """One report: its date, machine and commit, the rows, and the ratios with their goals."""
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {_short(report.commit)}. {machine}."
-    if report.seconds:
-        facts += f" It took {max(1, round(report.seconds / 60))} min."
+    if report.seconds is not None:
+        minutes = f"It took {max(1, round(report.seconds / 60))} min."
+        facts += f" {minutes if report.seconds else 'Assembled from single runs.'}"
     if is_older(report):
         facts += " **Measured on older code.**"
     tables = [_table(_rows(report.rows))] + [_table(_ratios(report.ratios))] * bool(report.ratios)
@@ -242,8 +243,12 @@ def publish(report: Report) -> None:
     """Keep a report, and draw those of its figures that the page shows.
 
     Raises:
-        Refused: it is of a single task, and would replace those of all.
+        Refused: it is of a single task, and would replace those of all, or of a quick run.
     """
+    if report.quick:
+        raise Refused(
+            [f"{report.name} is of a quick run, whose figures mean nothing: run it whole"]
+        )
     if report.name not in BENCHMARKS:
         raise Refused([f"{report.name} is a part of a benchmark: publish a report of the whole"])
     write_json(report, RESULTS / f"{report.name}.json")

@@ -78,6 +78,20 @@ def test_a_report_of_one_task_replaces_none_of_all() -> None:
         publish.publish(part)
 
 
+def test_a_quick_run_is_not_published() -> None:
+    with pytest.raises(Refused, match="triggers is of a quick run"):
+        publish.publish(Report("triggers", "2026-01-02", [], [], {}, {}, quick=True))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "cores 2."), (0.0, "cores 2. Assembled from single runs."), (130.0, "It took 2 min.")],
+)
+def test_a_report_says_how_long_it_took(seconds: float | None, said: str) -> None:
+    facts, *_ = section(report(seconds=seconds)).splitlines()
+    assert facts.endswith(said)
+
+
 ROWS = [
     Row(
         "speed: ARTOS", "steps/s", 2_000.0, 1_900.0, 2_100.0, 3, values=(1_900.0, 2_000.0, 2_100.0)
