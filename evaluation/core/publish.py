@@ -73,7 +73,7 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
                 f"publish a report that has it, or change {LINES.name}"
             )
             continue
-        cases = {_case(line, name) for figure in line.figures for name in figure}
+        cases = {case for figure in line.figures for case in _cases(line, figure, report)}
         repetitions = min(row.n for row in report.rows if row.case in cases)
         marks = [_OLDER] * is_older(report) + [_FEW] * (repetitions < ENOUGH)
         notes.update(marks)
@@ -110,17 +110,36 @@ _NOTES = {
 }
 
 
-def _case(line: Line, name: str) -> str:
-    return line.group + name if name.startswith(":") else name
+def _cases(line: Line, figure: tuple[str, ...], report: Report) -> tuple[str, ...]:
+    case, *others = [line.group + name if name.startswith(":") else name for name in figure]
+    return case, *(_chosen(case, other, report) for other in others)
+
+
+def _chosen(case: str, rival: str, report: Report) -> str:
+    """The rival's way that the benchmark compared with: of several the best of those judged."""
+    ratios = [
+        ratio
+        for ratio in report.ratios
+        if ratio.case == case
+        and ratio.median is not None
+        and f"{ratio.against}, ".startswith(f"{rival}, ")
+    ]
+    if not ratios or any(ratio.against == rival for ratio in ratios):
+        return rival
+    judged = [ratio for ratio in ratios if ratio.goal is not None] or ratios
+    medians = {row.case: row.median or 0.0 for row in report.rows}
+    best = max if judged[0].bound == "at least" else min
+    return best((ratio.against for ratio in judged), key=medians.__getitem__)
 
 
 def _figure(line: Line, figure: tuple[str, ...], report: Report) -> str | None:
     """A figure as text; None if the report does not have it."""
     rows = {row.case: row for row in report.rows}
-    case, other = _case(line, figure[0]), _case(line, figure[-1])
-    if case not in rows or other not in rows:
+    cases = _cases(line, figure, report)
+    if not rows.keys() >= {*cases}:
         return None
-    return _with_unit(rows[case]) if len(figure) == 1 else _ratio(rows[case], rows[other], report)
+    case, *others = (rows[case] for case in cases)
+    return _ratio(case, *others, report) if others else _with_unit(case)
 
 
 def _with_unit(row: Row) -> str | None:

@@ -117,6 +117,34 @@ def test_a_line_has_units_from_the_report_and_says_how_far_repetitions_differ() 
     assert "‡" not in table
 
 
+WAYS = [
+    *ROWS,
+    Row("speed: rival, 1 thread", "steps/s", 800.0, 800.0, 800.0, 3, values=(800.0,) * 3),
+    Row("speed: rival, 2 threads", "steps/s", 1_000.0, 1_000.0, 1_000.0, 1, values=(1_000.0,)),
+]
+
+
+def over(way: str, median: float, goal: float | None = None) -> Ratio:
+    return Ratio("speed: ARTOS", f"speed: rival{way}", median, median, median, goal)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "shown"),
+    [
+        ([over(", 1 thread", 2.5)], "2.5 × a rival |"),
+        ([over(", 1 thread", 2.5), over(", 2 threads", 2.0)], "2 × a rival ‡ |"),
+        ([over(", 1 thread", 2.5, 1.0), over(", 2 threads", 2.0)], "2.5 × a rival |"),
+        ([over(", 1 thread", 2.5, 1.0), over("", 4.0)], "4 × a rival |"),
+        ([], "4 × (1.9 to 5.25) a rival |"),
+    ],
+)
+def test_a_rival_without_its_way_is_the_one_that_was_compared_with(
+    ratios: list[Ratio], shown: str
+) -> None:
+    table = readme_table([LINE], {"buffer": report(rows=WAYS, ratios=ratios)})
+    assert f"| speed | 2,000 steps/s, {shown}" in table
+
+
 def test_each_line_says_where_and_of_what_it_was_measured() -> None:
     on = {"cpu": "Intel(R) Xeon(R) Processor @ 2.00GHz", "cores": 2}
     made = report(machine=on, commit="0123456789+")  # with changes beside the commit
