@@ -138,8 +138,8 @@ def _figure(line: Line, figure: tuple[str, ...], report: Report) -> str | None:
     cases = _cases(line, figure, report)
     if not rows.keys() >= {*cases}:
         return None
-    case, *others = (rows[case] for case in cases)
-    return _ratio(case, *others, report) if others else _with_unit(case)
+    first, last = rows[cases[0]], rows[cases[-1]]
+    return _with_unit(first) if len(cases) == 1 else _ratio(first, last, report)
 
 
 def _with_unit(row: Row) -> str | None:

@@ -98,6 +98,10 @@ class Report(msgspec.Struct, frozen=True):
     seconds: float | None = None
     quick: bool = False
 
+    def judged(self) -> list[Row | Ratio]:
+        """All that may have a goal."""
+        return [*self.rows, *self.ratios]
+
 
 @dataclass
 class Results:
@@ -217,7 +221,8 @@ class Results:
     def _row(self, case: str) -> Row:
         values = tuple(self._values[case])
         unit, note = self._units[case], self._notes.get(case, "")
-        row = Row(case, unit, *spread(values), len(_known(values)), note, values=values)
+        median, low, high = spread(values)
+        row = Row(case, unit, median, low, high, len(_known(values)), note, values=values)
         if case not in self._goals:
             return row
         goal, bound, every = self._goals[case]
@@ -288,8 +293,8 @@ def print_table(report: Report, console: Console | None = None) -> None:
                 who = f"  {split(ratio.case)[1]}"
                 table.add_row(who, number(ratio.median), span, *_verdict(ratio), other + against)
         console.print(table)
-    for said in (*(row for row in report.rows if row.n), *report.ratios):
-        if said.note:
+    for said in report.judged():
+        if said.note and said.median is not None:
             console.print(f"[yellow]{escape(said.case)}: {escape(said.note)}[/yellow]")
     for case, seconds in report.times.items():
         spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
@@ -345,7 +350,7 @@ def holds(judged: Row | Ratio) -> str:
 
 def missed(report: Report) -> int:
     """The number of goals that are not met, those included that could not be judged."""
-    return sum(holds(each) not in {"", "yes"} for each in (*report.rows, *report.ratios))
+    return sum(holds(each) not in {"", "yes"} for each in report.judged())
 
 
 def _table(title: str, *columns: str) -> Table:
