@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evaluation.core.figure import draw, draw_series
@@ -12,10 +12,12 @@ from evaluation.core.runner import Say
 
 MEMBERS = (
     "artos/actors", "artos/buffer", "artos/envs", "artos/learners", "artos/losses",
-    "artos/policies", "artos/runtime", "triggers", "head/run",
+    "artos/policies", "artos/runtime", "artos/system", "triggers", "head/run",
 )  # fmt: skip
+SHARED = ("evaluation/baselines", "evaluation/workloads")
 POOL = ("artos/pool",)
 ELASTIC = (*POOL, "workers/actors", "workers/checkpoint")
+LAB = ("evaluation/control_plane", "evaluation/lab")
 CLUSTER = ("artos/protocol", "artos/transport", "head/replay", "workers/agent")
 
 
@@ -35,11 +37,18 @@ class Benchmark:
 
     ``measure`` takes the number of repetitions, whether the run is a quick one, and where to say
     what it does. ``measures`` are the folders and files whose change makes its figures those of
-    older code. ``draw`` writes the figures next to the path of a report's file, and returns where
-    they are. ``parts`` are the benchmarks of its single tasks by name, where one alone makes sense.
+    older code; ``within`` adds those of the benchmark itself. ``draw`` writes the figures next to
+    the path of a report's file, and returns where they are. ``parts`` are the benchmarks of its
+    single tasks by name, where one alone makes sense.
     """
 
     measure: Callable[[int, bool, Say], Results]
     measures: tuple[str, ...] = ()
     draw: Callable[[Report, Path], list[Path]] = bars
     parts: Mapping[str, Benchmark] = field(default_factory=dict)
+
+    def within(self, folder: str) -> Benchmark:
+        """The same, known to be in this folder, whose files also decide what its figures are."""
+        measures = tuple(dict.fromkeys((*self.measures, folder, *SHARED)))
+        parts = {name: part.within(folder) for name, part in self.parts.items()}
+        return replace(self, measures=measures, parts=parts)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -15,6 +15,8 @@ from typing import Any, get_type_hints
 import msgspec
 
 from artos.errors import ArtosError
+from evaluation.core import sources
+from evaluation.core.machine import machine
 from evaluation.core.report import Results
 
 _KEPT = ("machine", "_values", "_units", "_notes", "_versions", "_times", "_series", "kept")
@@ -22,12 +24,25 @@ _KEPT = ("machine", "_values", "_units", "_notes", "_versions", "_times", "_seri
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is measured: results of another commit, size or code are not gone on with."""
+    """What is measured: results of another commit, size, code or machine are not gone on with.
+
+    A commit with ``+`` may be of any code, so ``code`` has the digests of all there is.
+    """
 
     commit: str
     sources: dict[str, str]
     repeats: int
     quick: bool
+    code: dict[str, str]
+    machine: dict[str, str | int | float]
+
+    @classmethod
+    def now(cls, measures: Iterable[str], repeats: int, quick: bool) -> Asked:
+        """Of the code that is here, on this machine, which its load does not make another."""
+        here = machine()
+        del here["load_before"]
+        read = sources.digests
+        return cls(sources.commit(), read(measures), repeats, quick, read(sources.CODE), here)
 
 
 class State(msgspec.Struct):

@@ -22,6 +22,8 @@ from evaluation.core.report import (
     Ratio,
     Report,
     Row,
+    goal,
+    holds,
     quotients,
     read_json,
     spread,
@@ -71,7 +73,7 @@ def readme_table(chosen: Iterable[Line], reports: Reports) -> str:
                 f"publish a report that has it, or change {LINES.name}"
             )
             continue
-        cases = {_case(line, name) for figure in line.figures for name in figure}
+        cases = {case for figure in line.figures for case in _cases(line, figure, report)}
         repetitions = min(row.n for row in report.rows if row.case in cases)
         marks = [_OLDER] * is_older(report) + [_FEW] * (repetitions < ENOUGH)
         notes.update(marks)
@@ -108,17 +110,36 @@ _NOTES = {
 }
 
 
-def _case(line: Line, name: str) -> str:
-    return line.group + name if name.startswith(":") else name
+def _cases(line: Line, figure: tuple[str, ...], report: Report) -> tuple[str, ...]:
+    case, *others = [line.group + name if name.startswith(":") else name for name in figure]
+    return case, *(_chosen(case, other, report) for other in others)
+
+
+def _chosen(case: str, rival: str, report: Report) -> str:
+    """The rival's way that the benchmark compared with: of several the best of those judged."""
+    ratios = [
+        ratio
+        for ratio in report.ratios
+        if ratio.case == case
+        and ratio.median is not None
+        and f"{ratio.against}, ".startswith(f"{rival}, ")
+    ]
+    if not ratios or any(ratio.against == rival for ratio in ratios):
+        return rival
+    judged = [ratio for ratio in ratios if ratio.goal is not None] or ratios
+    medians = {row.case: row.median or 0.0 for row in report.rows}
+    best = max if judged[0].bound == "at least" else min
+    return best((ratio.against for ratio in judged), key=medians.__getitem__)
 
 
 def _figure(line: Line, figure: tuple[str, ...], report: Report) -> str | None:
     """A figure as text; None if the report does not have it."""
     rows = {row.case: row for row in report.rows}
-    case, other = _case(line, figure[0]), _case(line, figure[-1])
-    if case not in rows or other not in rows:
+    cases = _cases(line, figure, report)
+    if not rows.keys() >= {*cases}:
         return None
-    return _with_unit(rows[case]) if len(figure) == 1 else _ratio(rows[case], rows[other], report)
+    first, last = rows[cases[0]], rows[cases[-1]]
+    return _with_unit(first) if len(cases) == 1 else _ratio(first, last, report)
 
 
 def _with_unit(row: Row) -> str | None:
@@ -154,8 +175,9 @@ def section(report: Report) -> str:
     """One report: its date, machine and commit, the rows, and the ratios with their goals."""
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items())
     facts = f"{report.date[:16].replace('T', ' ')} UTC, commit {_short(report.commit)}. {machine}."
-    if report.seconds:
-        facts += f" It took {max(1, round(report.seconds / 60))} min."
+    if report.seconds is not None:
+        minutes = f"It took {max(1, round(report.seconds / 60))} min."
+        facts += f" {minutes if report.seconds else 'Assembled from single runs.'}"
     if is_older(report):
         facts += " **Measured on older code.**"
     tables = [_table(_rows(report.rows))] + [_table(_ratios(report.ratios))] * bool(report.ratios)
@@ -167,36 +189,37 @@ def _rows(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
     goals = any(row.goal is not None for row in rows)
     yield "case", "median", "smallest to largest", "unit", "n", *(("goal", "holds") * goals)
     for row in rows:
-        verdict = (_goal(row), _HOLDS[row.holds]) * goals
+        verdict = _verdict(row) * goals
         if row.median is None:
             yield row.case, "absent", row.note, "", "", *verdict
         else:
-            spread = f"{_number(row.min)} to {_number(row.max)}"
-            # The paper tells no spread; what is wrong with its figure has room there.
-            spread = row.note if row.contestant == PAPER else spread
-            yield row.case, _number(row.median), spread, row.unit, str(row.n), *verdict
+            yield row.case, _number(row.median), _spread(row), row.unit, str(row.n), *verdict
 
 
 def _ratios(ratios: Iterable[Ratio]) -> Iterator[tuple[str, ...]]:
     yield "ratio of", "over", "median", "smallest to largest", "goal", "holds"
     for ratio in ratios:
-        spread = f"{_number(ratio.min)} to {_number(ratio.max)}"
-        verdict = (_goal(ratio), _HOLDS[ratio.holds])
-        yield ratio.case, ratio.against, _number(ratio.median), spread, *verdict
+        yield ratio.case, ratio.against, _number(ratio.median), _spread(ratio), *_verdict(ratio)
 
 
-_HOLDS = {True: "yes", False: "**no**", None: ""}
+def _spread(said: Row | Ratio) -> str:
+    """The spread, and the note; the paper tells no spread."""
+    spread = f"{_number(said.min)} to {_number(said.max)}"
+    of_the_paper = isinstance(said, Row) and said.contestant == PAPER
+    return "; ".join([spread] * (not of_the_paper) + [said.note] * bool(said.note))
 
 
-def _goal(judged: Row | Ratio) -> str:
-    sign = "≥" if judged.bound == "at least" else "≤"
-    return "" if judged.goal is None else f"{sign} {judged.goal:g}"
+def _verdict(judged: Row | Ratio) -> tuple[str, str]:
+    word = holds(judged)
+    return goal(judged), word if word in {"", "yes"} else f"**{word}**"
 
 
 def _table(lines: Iterable[tuple[str, ...]]) -> str:
     head, *body = lines
     rule = ("---",) * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+    # Notes are what failed programs said; a bar would begin another column.
+    escaped = ([cell.replace("|", "\\|") for cell in line] for line in (head, rule, *body))
+    return "\n".join("| " + " | ".join(line) + " |" for line in escaped)
 
 
 def _number(value: float | None) -> str:
@@ -239,8 +262,12 @@ def publish(report: Report) -> None:
     """Keep a report, and draw those of its figures that the page shows.
 
     Raises:
-        Refused: it is of a single task, and would replace those of all.
+        Refused: it is of a single task, and would replace those of all, or of a quick run.
     """
+    if report.quick:
+        raise Refused(
+            [f"{report.name} is of a quick run, whose figures mean nothing: run it whole"]
+        )
     if report.name not in BENCHMARKS:
         raise Refused([f"{report.name} is a part of a benchmark: publish a report of the whole"])
     write_json(report, RESULTS / f"{report.name}.json")

@@ -15,7 +15,8 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Each figure is ``[case]``, the median of a case of the benchmark, with its unit, or ``[case,
     other]``, that of the ratio of two, by repetition. A case that starts with a colon is of
-    ``group``.
+    ``group``. ``other`` may be a rival without its way, such as ``Ray`` for ``Ray, 2 threads``: its
+    best then, which is the way that the benchmark itself compared with.
     """
 
     measured: str

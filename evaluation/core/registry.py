@@ -21,11 +21,10 @@ from deploy.cli import bench
 from deploy.cli.__main__ import reported
 from deploy.cli.common import print_json
 from deploy.cli.parser import Parser
-from evaluation.core import sources
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Asked, Progress, keeping
 from evaluation.core.readme_rows import lines
-from evaluation.core.report import Report, print_table, read_json, write_json
+from evaluation.core.report import Report, missed, print_table, read_json, write_json
 
 FOLDER = Path("bench-results")
 REPEATS = 3
@@ -42,7 +41,7 @@ def _discovered() -> dict[str, Benchmark]:
     packages = [each.name for each in pkgutil.iter_modules(evaluation.__path__) if each.ispkg]
     folder = Path(evaluation.__path__[0])
     found = {
-        name: import_module(f"evaluation.{name}.bench").BENCHMARK
+        name: import_module(f"evaluation.{name}.bench").BENCHMARK.within(f"evaluation/{name}")
         for name in packages
         if (folder / name / "bench.py").is_file()
     }
@@ -50,7 +49,7 @@ def _discovered() -> dict[str, Benchmark]:
     return found | {
         f"{PAPER}-{file.stem.replace('_', '-')}": import_module(
             f"evaluation.{PAPER}.{file.stem}"
-        ).BENCHMARK
+        ).BENCHMARK.within(f"evaluation/{PAPER}")
         for file in redone
     }
 
@@ -68,25 +67,25 @@ def run(
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
-    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``), the figures next to it as
-    PNG. ``all``, ``paper`` and ``readme`` run several and add each one's name to the file's. A
-    missed goal gives 1, except in a ``quick`` run, whose figures mean nothing. After every case
-    what has been measured is written to ``NAME.part``; ``resume`` goes on from there. ``task`` is
-    the only one to measure, by a part of its name.
+    The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``, or ``NAME-quick.json``),
+    the figures next to it as PNG. ``all``, ``paper`` and ``readme`` run several and add each one's
+    name to the file's. A missed goal gives 1, except in a ``quick`` run, whose figures mean
+    nothing. After every case what has been measured is written to ``NAME.part``; ``resume`` goes on
+    from there. ``task`` is the only one to measure, by a part of its name.
 
     Raises:
         Refused: there is no benchmark or task of this name, or ``repeats`` is below 1.
-        Stale: what is to be gone on with is of another commit or size. Of several, those that
-            cannot be measured are told instead.
+        Stale: what is to be gone on with is of another commit, size, code or machine. Of several,
+            those that cannot be measured are told instead.
     """
     if repeats < 1:
         raise Refused([f"--repeats must be at least 1, not {repeats}"])
     if (several := of(name)) and not task:
         return _run_all(several, json_path, quick, repeats, resume)
-    benchmark, path = chosen(name, task), json_path or file_of(name, task)
+    benchmark, path = chosen(name, task), json_path or file_of(name, task, quick)
     repeats = 1 if quick else repeats
     # Before it runs: what is edited during the run was not measured.
-    asked = Asked(sources.commit(), sources.digests(benchmark.measures), repeats, quick)
+    asked = Asked.now(benchmark.measures, repeats, quick)
     part = path.with_suffix(".part")
     kept = Progress.of(part, asked) if resume else Progress(part, asked)
     if kept.state.over and path.exists():
@@ -97,7 +96,11 @@ def run(
             report = benchmark.measure(repeats, quick, _say).report()
         kept.end()
         report = msgspec.structs.replace(
-            report, commit=asked.commit, sources=asked.sources, seconds=kept.state.seconds
+            report,
+            commit=asked.commit,
+            sources=asked.sources,
+            seconds=kept.state.seconds,
+            quick=quick,
         )
         write_json(report, path)
     figures = benchmark.draw(report, path)
@@ -133,10 +136,10 @@ def chosen(name: str, task: str = "") -> Benchmark:
     return parts[found[0]]
 
 
-def file_of(name: str, task: str = "") -> Path:
+def file_of(name: str, task: str = "", quick: bool = False) -> Path:
     """Where a report goes by default."""
     words = re.findall(r"\w+", task.lower())
-    return FOLDER / f"{'-'.join((name, *words))}.json"
+    return FOLDER / f"{'-'.join((name, *words, *['quick'] * quick))}.json"
 
 
 def _run_all(
@@ -156,12 +159,12 @@ def _run_all(
     return max(statuses)
 
 
-def written(name: str, task: str = "") -> Report | dict[str, Report]:
+def written(name: str, task: str = "", quick: bool = False) -> Report | dict[str, Report]:
     """The report last written to the default file; of several the reports by name."""
     if several := of(name):
-        files = {one: file_of(one) for one in several}
+        files = {one: file_of(one, quick=quick) for one in several}
         return {one: read_json(file) for one, file in files.items() if file.exists()}
-    return read_json(file_of(name, task))
+    return read_json(file_of(name, task, quick))
 
 
 def of(name: str) -> list[str]:
@@ -174,12 +177,6 @@ def of(name: str) -> list[str]:
 
 def _beside(path: Path | None, name: str) -> Path | None:
     return path and path.with_stem(f"{path.stem}-{name}")
-
-
-def missed(report: Report) -> int:
-    """The number of goals that do not hold."""
-    verdicts = [*(row.holds for row in report.rows), *(ratio.holds for ratio in report.ratios)]
-    return verdicts.count(False)
 
 
 def _say(text: str) -> None:
@@ -211,7 +208,7 @@ def _bench(options: argparse.Namespace) -> int:
         return run(options.name, options.json, options.quick, repeats, options.resume, options.task)
     with redirect_stdout(sys.stderr):
         status = run(options.name, None, options.quick, repeats, options.resume, options.task)
-    print_json(written(options.name, options.task))
+    print_json(written(options.name, options.task, options.quick))
     return status
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,8 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case, ``group: contestant``, over the ``n`` repetitions that gave a value.
 
     A case that could not be measured has ``n`` 0 and no figures. ``note`` says why, also if single
-    repetitions gave no value. ``holds``: the median meets the goal, if the case has one.
+    repetitions gave no value. ``holds``: the median meets the goal or, with ``every``, each
+    value does; None without a goal, and where a repetition has no value, which is a goal missed.
     ``values``: those of all repetitions, in order, None where there is none.
     """
 
@@ -44,6 +45,7 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     holds: bool | None = None
     bound: Bound = "at least"
     values: tuple[float | None, ...] = ()
+    every: bool = False
 
     @property
     def group(self) -> str:
@@ -57,7 +59,10 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ratio(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``case`` over ``against``, paired by repetition; ``holds``: the median meets the goal."""
+    """``case`` over ``against``, paired by repetition; ``holds`` is that of a ``Row``.
+
+    ``note`` says which of the ways that either is the best of lack values.
+    """
 
     case: str
     against: str
@@ -67,6 +72,7 @@ class Ratio(msgspec.Struct, frozen=True, omit_defaults=True):
     goal: float | None = None
     holds: bool | None = None
     bound: Bound = "at least"
+    note: str = ""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -75,6 +81,8 @@ class Report(msgspec.Struct, frozen=True):
     ``times`` has, by case and activity, the seconds that its last repetition spent. ``series`` has,
     by contestant and name, the values of its last repetition in order. ``commit`` is the one that
     was measured, and ``sources`` the digests of what it measured of it (see ``sources.py``).
+    ``seconds`` is 0 if it was put together from single runs, and None if nobody noted it. Figures
+    of a ``quick`` run mean nothing.
     """
 
     name: str
@@ -87,7 +95,12 @@ class Report(msgspec.Struct, frozen=True):
     series: dict[str, dict[str, list[float]]] = {}
     commit: str = ""
     sources: dict[str, str] = {}
-    seconds: float = 0.0
+    seconds: float | None = None
+    quick: bool = False
+
+    def judged(self) -> list[Row | Ratio]:
+        """All that may have a goal."""
+        return [*self.rows, *self.ratios]
 
 
 @dataclass
@@ -108,7 +121,8 @@ class Results:
     _ratios: list[Ratio] = field(default_factory=list)
     _versions: dict[str, dict[str, str]] = field(default_factory=dict)
     _times: dict[str, dict[str, float]] = field(default_factory=dict)
-    _goals: dict[str, tuple[float, Bound]] = field(default_factory=dict)
+    _goals: dict[str, tuple[float, Bound, bool]] = field(default_factory=dict)
+    _ways: dict[str, list[str]] = field(default_factory=dict)
     _series: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
     def add(self, case: str, unit: str, value: float) -> None:
@@ -143,76 +157,104 @@ class Results:
         """Note a contestant's series of values within one repetition."""
         self._series[who] = {name: list(values) for name, values in series.items()}
 
-    def require(self, case: str, goal: float, bound: Bound = "at most") -> None:
-        """Give a case a goal of its own, in its unit."""
-        self._goals[case] = (goal, bound)
+    def require(
+        self, case: str, goal: float, bound: Bound = "at most", every: bool = False
+    ) -> None:
+        """Give a case a goal of its own, in its unit; ``every``: of every repetition.
+
+        A case that nothing has measured gets a row, which misses its goal.
+        """
+        self._goals[case] = (goal, bound, every)
+        self._units.setdefault(case, "")
+        self._values.setdefault(case, [])
 
     def median(self, case: str) -> float | None:
         """The median so far; ``None`` without values."""
-        return spread(self._known(case))[0]
-
-    def _known(self, case: str) -> list[float]:
-        return [value for value in self._values.get(case, ()) if value is not None]
+        return spread(self._values.get(case, ()))[0]
 
     def over(self, case: str, against: str) -> list[float]:
         """One case over another, for each repetition that gave both."""
-        return quotients(self._values.get(case, ()), self._values.get(against, ()))
+        return _known(quotients(self._values.get(case, ()), self._values.get(against, ())))
 
     def best(self, cases: Iterable[str]) -> str | None:
-        """The case with the highest median, of those that have one."""
-        found = {case: value for case in cases if (value := self.median(case)) is not None}
-        return max(found, key=found.__getitem__) if found else None
+        """The case with the highest median, of those that have one.
+
+        Its ratios will say which of the others lack values.
+        """
+        return self._chosen(cases, max)
 
     def lowest(self, cases: Iterable[str]) -> str | None:
-        """The case with the lowest median, of those that have one."""
-        found = {case: value for case in cases if (value := self.median(case)) is not None}
-        return min(found, key=found.__getitem__) if found else None
+        """The case with the lowest median, of those that have one; otherwise as ``best``."""
+        return self._chosen(cases, min)
+
+    def _chosen(self, cases: Iterable[str], choose: Callable[..., str]) -> str | None:
+        ways = list(cases)
+        found = {case: value for case in ways if (value := self.median(case)) is not None}
+        if not found:
+            return None
+        chosen = choose(found, key=found.__getitem__)
+        self._ways[chosen] = ways
+        return chosen
 
     def compare(
         self, case: str, against: str | None, goal: float | None = None, bound: Bound = "at least"
     ) -> None:
         """Add the ratio of two cases; if either has no values, the ratio has no figures."""
-        median, low, high = spread(self.over(case, against or ""))
-        holds = _holds(median, goal, bound)
         over = against or "no baseline"
-        self._ratios.append(Ratio(case, over, median, low, high, goal, holds, bound))
+        found = quotients(self._values.get(case, ()), self._values.get(over, ()))
+        median, low, high = spread(found)
+        holds = _holds(found, goal, bound)
+        ways = (way for chosen in (case, over) for way in self._ways.get(chosen, ()))
+        lacking = [split(way)[1] for way in ways if None in self._values.get(way, ())]
+        note = f"not measured in every repetition: {'; '.join(lacking)}" if lacking else ""
+        self._ratios.append(Ratio(case, over, median, low, high, goal, holds, bound, note))
 
     def report(self) -> Report:
         """All rows and ratios so far."""
-        rows = [self._row(case, self._units[case], self._known(case)) for case in self._values]
+        rows = [self._row(case) for case in self._values]
         date = datetime.now(UTC).isoformat(timespec="seconds")
         used = {OURS: versions(), **self._versions}
         return Report(
             self.name, date, rows, list(self._ratios), self.machine, used, self._times, self._series
         )
 
-    def _row(self, case: str, unit: str, values: Sequence[float]) -> Row:
+    def _row(self, case: str) -> Row:
+        values = tuple(self._values[case])
+        unit, note = self._units[case], self._notes.get(case, "")
         median, low, high = spread(values)
-        note, all_of_them = self._notes.get(case, ""), tuple(self._values[case])
-        row = Row(case, unit, median, low, high, len(values), note, values=all_of_them)
+        row = Row(case, unit, median, low, high, len(_known(values)), note, values=values)
         if case not in self._goals:
             return row
-        goal, bound = self._goals[case]
-        holds = _holds(median, goal, bound)
-        return msgspec.structs.replace(row, goal=goal, holds=holds, bound=bound)
+        goal, bound, every = self._goals[case]
+        holds = _holds(values, goal, bound, every)
+        return msgspec.structs.replace(row, goal=goal, holds=holds, bound=bound, every=every)
 
 
-def quotients(mine: Sequence[float | None], theirs: Sequence[float | None]) -> list[float]:
-    """One value over the other, for each repetition that gave both, the other not being 0."""
-    return [a / b for a, b in zip(mine, theirs, strict=False) if a is not None and b]
+def quotients(mine: Sequence[float | None], theirs: Sequence[float | None]) -> list[float | None]:
+    """One value over the other, by repetition; None unless it gave both, the other not being 0."""
+    return [a / b if a is not None and b else None for a, b in zip_longest(mine, theirs)]
 
 
-def _holds(median: float | None, goal: float | None, bound: Bound) -> bool | None:
-    if median is None or goal is None:
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _holds(
+    values: Sequence[float | None], goal: float | None, bound: Bound, every: bool = False
+) -> bool | None:
+    known = _known(values)
+    if goal is None or not known or len(known) < len(values):
         return None
-    return median >= goal if bound == "at least" else median <= goal
+    judged = known if every else [statistics.median(known)]
+    return all(value >= goal if bound == "at least" else value <= goal for value in judged)
 
 
-def spread(values: Sequence[float]) -> tuple[float, float, float] | tuple[None, None, None]:
-    """Median, smallest and largest; None without values."""
-    if not values:
-        return None, None, None
-    return statistics.median(values), min(values), max(values)
+def spread(
+    values: Iterable[float | None],
+) -> tuple[float, float, float] | tuple[None, None, None]:
+    """Median, smallest and largest of those there are; None without any."""
+    known = _known(values)
+    return (statistics.median(known), min(known), max(known)) if known else (None, None, None)
 
 
 def write_json(report: Report, path: Path) -> None:
@@ -249,12 +291,11 @@ def print_table(report: Report, console: Console | None = None) -> None:
                 over, against = split(ratio.against)
                 other = "" if over in {"", group} else f"{over}: "
                 who = f"  {split(ratio.case)[1]}"
-                verdict = (_goal(ratio), _VERDICTS[ratio.holds])
-                table.add_row(who, number(ratio.median), span, *verdict, other + against)
+                table.add_row(who, number(ratio.median), span, *_verdict(ratio), other + against)
         console.print(table)
-    for row in report.rows:
-        if row.n and row.note:
-            console.print(f"[yellow]{escape(row.case)}: {escape(row.note)}[/yellow]")
+    for said in report.judged():
+        if said.note and said.median is not None:
+            console.print(f"[yellow]{escape(said.case)}: {escape(said.note)}[/yellow]")
     for case, seconds in report.times.items():
         spent = ", ".join(f"{name} {value:.1f} s" for name, value in seconds.items())
         console.print(f"[dim]time of {case}: {spent}[/dim]", highlight=False)
@@ -272,7 +313,7 @@ def _rows_table(report: Report) -> Table:
         table.add_section()
         table.add_row(group, style="bold")
         for row in rows:
-            verdict = (_goal(row), _VERDICTS[row.holds]) if goals else ()
+            verdict = _verdict(row) if goals else ()
             colour = "cyan" if row.contestant.startswith(OURS) else ""
             table.add_row(*_cells(row), *verdict, style=colour if row.n else "yellow")
     return table
@@ -285,8 +326,31 @@ def _cells(row: Row) -> tuple[str, ...]:
     return f"  {row.contestant}", number(row.median), spread, row.unit, str(row.n)
 
 
-def _goal(judged: Row | Ratio) -> str:
-    return "–" if judged.goal is None else f"{_SIGNS[judged.bound]} {judged.goal:g}"
+def _verdict(judged: Row | Ratio) -> tuple[str, str]:
+    word = holds(judged)
+    colour = "green" if word == "yes" else "red"
+    return goal(judged) or "–", f"[{colour}]{word}" if word else "–"
+
+
+def goal(judged: Row | Ratio) -> str:
+    """The goal as tables show it, such as ``≤ 2`` or ``each ≤ 2``; empty without one."""
+    if judged.goal is None:
+        return ""
+    each = "each " * (isinstance(judged, Row) and judged.every)
+    return f"{each}{_SIGNS[judged.bound]} {judged.goal:g}"
+
+
+def holds(judged: Row | Ratio) -> str:
+    """Whether the goal is met, in a word; empty without one. All but ``yes`` is a goal missed."""
+    if judged.goal is None:
+        return ""
+    unknown = "not measured" if judged.median is None else "incomplete"
+    return {True: "yes", False: "no", None: unknown}[judged.holds]
+
+
+def missed(report: Report) -> int:
+    """The number of goals that are not met, those included that could not be judged."""
+    return sum(holds(each) not in {"", "yes"} for each in report.judged())
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -311,7 +375,6 @@ def split(case: str) -> tuple[str, str]:
 
 
 _SIGNS: Mapping[Bound, str] = {"at least": "≥", "at most": "≤"}
-_VERDICTS: Mapping[bool | None, str] = {True: "[green]yes", False: "[red]no", None: "–"}
 
 
 def number(value: float | None) -> str:

@@ -43,9 +43,9 @@ def alternate(
 ) -> None:
     """Measure all contestants in turn, ``repeats`` times; values go to ``results``.
 
-    A contestant that fails is noted as absent, with the reason, and left out of later rounds. A
-    measure that is missing from an answer is noted; the answer's other measures count. What a
-    benchmark that was stopped has measured is not measured again.
+    A contestant that fails is left out of later rounds; for this one and those it has no values,
+    and the reason is noted. A measure that is missing from an answer is noted; the answer's other
+    measures count. What a benchmark that was stopped has measured is not measured again.
 
     Raises:
         ValueError: two contestants have one name, by which it is known what has been measured.
@@ -70,8 +70,9 @@ def alternate(
                 _record(results, contestant, contestant.measure())
             except ArtosError as error:
                 say(f"{contestant.name}: {error}")
-                for case, unit in contestant.cases.values():
-                    results.absent(case, unit, str(error))
+                why = f"failed in repetition {number}: {error}" if number > 1 else str(error)
+                for case, unit in list(contestant.cases.values()) * (repeats - number + 1):
+                    results.missed(case, unit, why)
                 running.remove(contestant)
                 if kept:
                     kept.state.failed.append(contestant.name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from head.records.provenance import commit_of
 
 ROOT = Path(__file__).parents[2]
+CODE = ("artos", "deploy", "evaluation", "head", "triggers", "workers")
 
 
 def commit() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 
 from evaluation.baselines import processes
-from evaluation.core.benchmark import Benchmark
+from evaluation.core.benchmark import LAB, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
 
@@ -74,6 +74,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 BENCHMARK = Benchmark(
     measure,
     (
+        *LAB,
         "deploy/client/fetch.py",
         "deploy/dashboard",
         "deploy/tracing",

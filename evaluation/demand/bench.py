@@ -15,7 +15,7 @@ from pathlib import Path
 
 from artos.errors import ArtosError
 from deploy.launchers.scaling import PATIENCE
-from evaluation.core.benchmark import CLUSTER, MEMBERS, Benchmark
+from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, Benchmark
 from evaluation.core.report import Results
 from evaluation.core.runner import Contestant, Say, alternate
 from evaluation.demand import artos_side, ray_side
@@ -54,7 +54,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *CLUSTER, "deploy/launchers", "head/daemon"))
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, *CLUSTER, *LAB, "deploy/launchers", "evaluation/engines", "head/daemon")
+)
 
 
 def _contestants(there: Slurm, python: Path, quick: bool) -> Iterator[Contestant]:

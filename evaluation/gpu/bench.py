@@ -13,7 +13,7 @@ from artos.learners.compiler import Switch
 from artos.pool.pool import Pool
 from artos.specs.levels import Level
 from artos.system import gpus
-from evaluation.core.benchmark import POOL, Benchmark
+from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.gpu.busy import BUSY, watched
@@ -74,7 +74,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, ("artos/learners", *POOL))
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/sharing", "evaluation/throughput"))
 
 
 # -- what a hand-over costs ------------------------------------------------------------------------

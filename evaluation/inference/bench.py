@@ -51,7 +51,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, MEMBERS)
+BENCHMARK = Benchmark(measure, (*MEMBERS, "evaluation/throughput", "evaluation/triggers"))
 
 
 def _acting(steps: int) -> Iterator[Contestant]:

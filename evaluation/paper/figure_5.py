@@ -40,4 +40,4 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL))
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/replay", "evaluation/sharing"))

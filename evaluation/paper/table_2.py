@@ -66,4 +66,6 @@ def _algorithms() -> Answer:
     return Answer({"count": float(len(BUILT_IN))}, {})
 
 
-BENCHMARK = Benchmark(measure, ("artos/buffer", *CLUSTER, *ELASTIC))
+BENCHMARK = Benchmark(
+    measure, ("artos/buffer", *CLUSTER, *ELASTIC, "evaluation/elasticity", "evaluation/pipelining")
+)

@@ -179,4 +179,6 @@ def draw(report: Report, path: Path) -> list[Path]:
     return [against_the_clock(report, path.with_suffix(".png"), names, "Figure 12")]
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL), draw)
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, *POOL, "evaluation/elasticity", "evaluation/sharing"), draw
+)

@@ -138,4 +138,4 @@ def draw(report: Report, path: Path) -> list[Path]:
     return [made]
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC), draw)
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC, "evaluation/elasticity"), draw)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from evaluation.core.benchmark import CLUSTER, Benchmark
+from evaluation.core.benchmark import CLUSTER, LAB, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import Say, alternate
 from evaluation.pipelining.cases import (
@@ -58,7 +58,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, ("artos/buffer", *CLUSTER, "head/run", "head/daemon"), draw_all)
+BENCHMARK = Benchmark(
+    measure, ("artos/buffer", *CLUSTER, *LAB, "head/run", "head/daemon"), draw_all
+)
 
 
 def judge(results: Results, scale: Scale) -> None:

@@ -38,7 +38,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, "artos/runs/tape.py", "triggers/journal.py"))
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, "artos/runs/tape.py", "evaluation/exactness", "triggers/journal.py")
+)
 
 
 def _share(name: str) -> str:

@@ -51,8 +51,9 @@ def of(name: str, tasks: Mapping[str, Task], least: int = SEEDS) -> Benchmark:
     """The benchmark of these tasks, with ``least`` seeds or more; any of them may be chosen."""
     several = tasks.items() if len(tasks) > 1 else ()
     parts = {one: of(f"{name}, {one}", {one: task}, least) for one, task in several}
+    measures = (*MEMBERS, "evaluation/catalogue", "evaluation/references")
     draw = partial(figures.draw_all, tasks)
-    return Benchmark(partial(measure, name, tasks, least), MEMBERS, draw, parts)
+    return Benchmark(partial(measure, name, tasks, least), measures, draw, parts)
 
 
 def measure(
@@ -72,20 +73,22 @@ def measure(
         for side, curves in ((OURS, mine), (task.rival, theirs)):
             if curves:
                 results.followed(who(name, side), band(curves))
-        case = f"{OVERLAP}: {name}"
+        overlaps, slower = f"{OVERLAP}: {name}", f"{SLOWER}: {name}"
         if mine and theirs:
-            results.add(case, "share", overlap(mine, theirs))
-            if task.bar is None:
-                results.require(case, 1.0, "at least")
-        else:
-            results.absent(case, "share", "one of the two has no curves")
+            results.add(overlaps, "share", overlap(mine, theirs))
         if task.bar is not None and mine and theirs:
             medians = [
                 median(_reached(results, name, side, curves, task.bar, task.steps))
                 for side, curves in ((OURS, mine), (task.rival, theirs))
             ]
-            results.add(f"{SLOWER}: {name}", "ratio", medians[0] / medians[1])
-            results.require(f"{SLOWER}: {name}", _MOST, "at most")
+            results.add(slower, "ratio", medians[0] / medians[1])
+        judged, unit = (overlaps, "share") if task.bar is None else (slower, "ratio")
+        if (fewest := min(len(mine), len(theirs))) < seeds:
+            results.missed(judged, unit, f"one of the two has {fewest} of {seeds} curves")
+        if task.bar is None:
+            results.require(judged, 1.0, "at least")
+        else:
+            results.require(judged, _MOST, "at most")
     return results
 
 

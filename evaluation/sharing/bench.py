@@ -100,7 +100,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL), draw_all)
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/elasticity"), draw_all)
 
 
 def compare(results: Results) -> None:

@@ -37,7 +37,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "deploy/cli", "deploy/local"))
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, *POOL, "deploy/cli", "deploy/local", "evaluation/throughput")
+)
 
 
 def _first_run() -> Contestant:

@@ -70,7 +70,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, MEMBERS)
+BENCHMARK = Benchmark(measure, (*MEMBERS, "evaluation/replay"))
 
 
 class Contestants:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from artos.errors import DeadlineExceeded
-from evaluation.core.report import Results, print_table
+from evaluation.core.report import Results, missed, print_table
 from evaluation.core.runner import TIMES, Answer, Contestant, alternate
 
 
@@ -46,14 +46,18 @@ def test_two_of_one_name_would_be_one_where_a_benchmark_goes_on():
     assert not log
 
 
-def test_who_fails_is_excused_and_asked_no_more():
+def test_who_fails_is_asked_no_more_and_not_judged_by_what_it_did_before():
     log, results, said = [], Results("toy", 3), []
     failing = contestant("a", log, [1.0, DeadlineExceeded("a's answer", 5)])
     alternate(results, [failing, contestant("b", log, [1.0, 2.0, 3.0])], 3, said.append)
     assert log == ["a", "b", "a", "b", "b"]
-    first, second = results.report().rows
-    assert (first.n, second.n) == (1, 3)
-    assert "a's answer" in first.note
+    for who in "ab":
+        results.require(f"speed: {who}", 1.0, "at least")
+    report = results.report()
+    first, second = report.rows
+    assert (first.values, second.n) == ((10.0, None, None), 3)
+    assert first.note.startswith("failed in repetition 2: gave up after 5 s")
+    assert (first.holds, second.holds, missed(report)) == (None, True, 1)
     assert any("a's answer" in line for line in said)
 
 

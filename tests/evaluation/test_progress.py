@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from evaluation.core import registry
+from evaluation.core import progress, registry, sources
 from evaluation.core.benchmark import Benchmark
+from evaluation.core.machine import machine
 from evaluation.core.progress import Asked, Progress, Stale
 from evaluation.core.report import Results, read_json
 from evaluation.core.runner import Answer, Contestant, Say, alternate
@@ -61,7 +62,7 @@ def test_what_was_measured_is_not_measured_again(
     report = read_json(path)
     assert [row.values for row in report.rows] == [(1.0, 2.0), (1.0, 2.0), (4.0,)]
     assert list(report.series) == log
-    assert report.seconds > 0
+    assert report.seconds
     assert registry.run("toy", path, repeats=2, resume=True) == 0
     assert len(log) == 4, "it was over"
     path.unlink()
@@ -96,13 +97,34 @@ def test_results_of_another_size_are_not_gone_on_with(
         registry.run("toy", path, repeats=2, resume=True)
 
 
+@pytest.mark.parametrize("differs", ["machine", "code"])
+def test_results_of_another_machine_or_code_are_not_gone_on_with(
+    differs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "artos"
+    package.mkdir()
+    (package / "edited.py").write_text("one = 1\n")
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    monkeypatch.setattr(sources, "CODE", ("artos",))
+    asked = Asked.now((), 2, False)
+    kept = Progress(tmp_path / "toy.part", asked)
+    kept.end()
+    assert Progress.of(kept.path, Asked.now((), 2, False)).state.over
+    if differs == "code":
+        (package / "edited.py").write_text("one = 2\n")
+    else:
+        monkeypatch.setattr(progress, "machine", lambda: {**machine(), "kernel": "another"})
+    with pytest.raises(Stale, match=f"other {differs};"):
+        Progress.of(kept.path, Asked.now((), 2, False))
+
+
 def test_who_failed_stays_out(tmp_path: Path) -> None:
-    asked = Asked("c", {}, 2, False)
-    progress = Progress(tmp_path / "toy.part", asked)
+    asked = Asked.now((), 2, False)
+    kept = Progress(tmp_path / "toy.part", asked)
     results = Results("toy", 2)
     results.absent("time: a", "s", "does not install")
-    progress.state.failed.append("a")
-    progress.measured(results, 1, "a")
+    kept.state.failed.append("a")
+    kept.measured(results, 1, "a")
     again, empty = Progress.of(tmp_path / "toy.part", asked), Results("toy", 2)
     again.restore(empty)
     assert again.state.failed == ["a"]

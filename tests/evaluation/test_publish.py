@@ -21,10 +21,12 @@ def test_rows_ratios_and_what_is_missing() -> None:
             Row("write: ours", "GB/s", 12.0, 11.0, 1300.4, 3),
             Row("write: theirs", "GB/s", None, None, None, 0, "does not install"),
             Row("write: the paper's", "GB/s", 9.0, 9.0, 9.0, 1, "it also says 8"),
+            Row("write: once", "GB/s", 7.0, 7.0, 7.0, 1, "failed: x | y"),
         ],
         ratios=[
             Ratio("write: ours", "write: theirs", 0.5, 0.4, 0.6, 0.9, False),
-            Ratio("write: ours", "write: bare", 1.9, 1.8, 2.0, 2.0, True, "at most"),
+            Ratio("write: ours", "write: bare", 1.9, 1.8, 2.0, 2.0, True, "at most", "of one way"),
+            Ratio("write: ours", "write: theirs", None, None, None, 2.0),
         ],
         machine={"cpu": "one", "cores": 2}, versions={},
     )  # fmt: skip
@@ -33,8 +35,10 @@ def test_rows_ratios_and_what_is_missing() -> None:
     assert "| write: ours | 12 | 11 to 1,300 | GB/s | 3 |" in page
     assert "| write: theirs | absent | does not install |  |  |" in page
     assert "| write: the paper's | 9 | it also says 8 | GB/s | 1 |" in page
+    assert "| write: once | 7 | 7 to 7; failed: x \\| y | GB/s | 1 |" in page
+    assert "| write: ours | write: theirs | — | — to — | ≥ 2 | **not measured** |" in page
     assert "| write: ours | write: theirs | 0.5 | 0.4 to 0.6 | ≥ 0.9 | **no** |" in page
-    assert "| write: ours | write: bare | 1.9 | 1.8 to 2 | ≤ 2 | yes |" in page
+    assert "| write: ours | write: bare | 1.9 | 1.8 to 2; of one way | ≤ 2 | yes |" in page
 
 
 def test_goals_of_cases_have_columns_where_there_are_any() -> None:
@@ -61,15 +65,31 @@ def test_pages_have_the_published_figures(path: Path) -> None:
 
 def test_every_published_report_is_of_a_benchmark_and_its_figures_are_there() -> None:
     assert publish.published().keys() <= registry.BENCHMARKS.keys()
-    for benchmark in registry.BENCHMARKS.values():
-        assert benchmark.measures
-        assert all((ROOT / path).exists() for path in benchmark.measures)
+    for name, benchmark in registry.BENCHMARKS.items():
+        own = "paper" if name.startswith("paper-") else name
+        for one in (benchmark, *benchmark.parts.values()):
+            assert {f"evaluation/{own}", "evaluation/baselines"} < {*one.measures}
+            assert all((ROOT / path).exists() for path in one.measures)
 
 
 def test_a_report_of_one_task_replaces_none_of_all() -> None:
     part = Report("catalogue, ES, CartPole", "2026-01-02T03:04:05+00:00", [], [], {}, {})
     with pytest.raises(Refused, match="a part of a benchmark: publish a report of the whole"):
         publish.publish(part)
+
+
+def test_a_quick_run_is_not_published() -> None:
+    with pytest.raises(Refused, match="triggers is of a quick run"):
+        publish.publish(Report("triggers", "2026-01-02", [], [], {}, {}, quick=True))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(None, "cores 2."), (0.0, "cores 2. Assembled from single runs."), (130.0, "It took 2 min.")],
+)
+def test_a_report_says_how_long_it_took(seconds: float | None, said: str) -> None:
+    facts, *_ = section(report(seconds=seconds)).splitlines()
+    assert facts.endswith(said)
 
 
 ROWS = [
@@ -95,6 +115,34 @@ def test_a_line_has_units_from_the_report_and_says_how_far_repetitions_differ() 
     assert "| speed | 2,000 steps/s, 4 × (1.9 to 5.25) a rival | `artos bench buffer` (" in table
     assert "†" not in table
     assert "‡" not in table
+
+
+WAYS = [
+    *ROWS,
+    Row("speed: rival, 1 thread", "steps/s", 800.0, 800.0, 800.0, 3, values=(800.0,) * 3),
+    Row("speed: rival, 2 threads", "steps/s", 1_000.0, 1_000.0, 1_000.0, 1, values=(1_000.0,)),
+]
+
+
+def over(way: str, median: float, goal: float | None = None) -> Ratio:
+    return Ratio("speed: ARTOS", f"speed: rival{way}", median, median, median, goal)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "shown"),
+    [
+        ([over(", 1 thread", 2.5)], "2.5 × a rival |"),
+        ([over(", 1 thread", 2.5), over(", 2 threads", 2.0)], "2 × a rival ‡ |"),
+        ([over(", 1 thread", 2.5, 1.0), over(", 2 threads", 2.0)], "2.5 × a rival |"),
+        ([over(", 1 thread", 2.5, 1.0), over("", 4.0)], "4 × a rival |"),
+        ([], "4 × (1.9 to 5.25) a rival |"),
+    ],
+)
+def test_a_rival_without_its_way_is_the_one_that_was_compared_with(
+    ratios: list[Ratio], shown: str
+) -> None:
+    table = readme_table([LINE], {"buffer": report(rows=WAYS, ratios=ratios)})
+    assert f"| speed | 2,000 steps/s, {shown}" in table
 
 
 def test_each_line_says_where_and_of_what_it_was_measured() -> None:

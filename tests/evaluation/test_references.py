@@ -7,7 +7,8 @@ from inspect import signature
 
 import pytest
 
-from evaluation.core.report import OURS
+from artos.errors import ArtosError
+from evaluation.core.report import OURS, missed
 from evaluation.core.runner import Answer
 from evaluation.references import bench
 from evaluation.references.curves import PARTS, band, overlap, parts, reached
@@ -60,6 +61,29 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
     judged = rows[f"{bench.SLOWER}: toy"]
     assert (judged.median, judged.holds) == (1.5, False)
     assert rows[f"{bench.OVERLAP}: toy"].holds is None
+
+
+@pytest.mark.parametrize("bar", [None, 10.0])
+@pytest.mark.parametrize("working", [0, 1])
+def test_a_task_is_not_judged_by_fewer_seeds(
+    working: int, bar: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=bar)
+    good = Answer({str(part): 20.0 for part in range(PARTS)}, {})
+
+    def failing() -> Answer:
+        if len(asked) == working:
+            raise ArtosError("it fell over")
+        asked.append(1)
+        return good
+
+    asked = list[int]()
+    monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: good)
+    monkeypatch.setattr(bench, "baseline", lambda *_, **__: failing)
+    found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
+    [judged] = [row for row in found.rows if row.goal is not None]
+    assert (judged.n, judged.holds, missed(found)) == (working, None, 1)
+    assert judged.note == f"one of the two has {working} of {bench.SEEDS} curves"
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -14,7 +14,7 @@ from evaluation.buffer import bench as buffer
 from evaluation.core import registry
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Stale
-from evaluation.core.report import OURS, Results
+from evaluation.core.report import OURS, Results, read_json
 from evaluation.throughput import bench as throughput
 
 
@@ -84,8 +84,11 @@ def test_a_missed_goal_is_an_error_unless_the_run_was_quick(tmp_path, monkeypatc
         return results
 
     monkeypatch.setitem(registry.BENCHMARKS, "toy", Benchmark(measure))
-    assert registry.run("toy", tmp_path / "a.json") == 1
-    assert registry.run("toy", tmp_path / "b.json", quick=True) == 0
+    monkeypatch.chdir(tmp_path)
+    assert registry.run("toy") == 1
+    assert registry.run("toy", quick=True) == 0
+    files = [registry.file_of("toy", quick=quick) for quick in (False, True)]
+    assert [read_json(file).quick for file in files] == [False, True], "each has its file"
 
 
 def toy_of_tasks() -> Benchmark:

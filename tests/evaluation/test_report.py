@@ -6,7 +6,17 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from evaluation.core.report import Results, grouped, number, print_table, read_json, write_json
+from evaluation.core.report import (
+    Results,
+    goal,
+    grouped,
+    holds,
+    missed,
+    number,
+    print_table,
+    read_json,
+    write_json,
+)
 
 
 @pytest.fixture
@@ -52,10 +62,55 @@ def test_a_case_can_have_a_goal_of_its_own(results, goal, holds):
     assert (theirs.goal, theirs.holds) == (None, None)
 
 
-def test_an_absent_case_neither_meets_nor_misses_its_goal(results):
-    results.absent("speed: gone", "steps/s", "why")
-    results.require("speed: gone", 1.0)
-    assert results.report().rows[-1].holds is None
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [((), "not measured"), ((None, None), "not measured"), ((9, None), "incomplete")],
+)
+def test_a_goal_that_cannot_be_judged_is_missed_and_shown_so(values, word):
+    results = Results("toy", repeats=2)
+    for value in values:
+        if value is None:
+            results.missed("speed: ARTOS", "steps/s", "it failed")
+        else:
+            results.add("speed: ARTOS", "steps/s", value)
+    for _ in range(2):
+        results.add("speed: rival", "steps/s", 3.0)
+    results.require("speed: ARTOS", 1.0, "at least")
+    results.compare("speed: ARTOS", "speed: rival", 1.0)
+    report = results.report()
+    judged = (*report.rows, *report.ratios)
+    assert [holds(each) for each in judged if each.goal] == [word, word]
+    assert missed(report) == 2
+
+
+def test_a_ratio_whose_other_case_lacks_a_value_is_not_judged(results):
+    results.missed("speed: baseline", "steps/s", "it failed")
+    results.add("speed: ARTOS", "steps/s", 30.0)
+    results.compare("speed: ARTOS", "speed: baseline", 2.0)
+    assert holds(results.report().ratios[0]) == "incomplete"
+
+
+@pytest.mark.parametrize(("every", "word"), [(False, "yes"), (True, "no")])
+def test_a_goal_of_every_repetition_is_missed_by_a_single_one(every, word):
+    results = Results("toy", repeats=3)
+    for rows in (0.0, 0.0, 7.0):
+        results.add("lost rows: ARTOS", "rows", rows)
+    results.require("lost rows: ARTOS", 0.0, every=every)
+    [row] = results.report().rows
+    assert (holds(row), goal(row)) == (word, "each ≤ 0" if every else "≤ 0")
+
+
+def test_a_ratio_with_the_best_of_several_says_which_of_them_lack_values(results):
+    ways = ["speed: baseline", "speed: baseline, 2 threads"]
+    results.compare("speed: ARTOS", results.best(ways), 2.0)
+    results.missed(ways[1], "steps/s", "does not install")
+    results.compare("speed: ARTOS", results.best(ways), 2.0)
+    whole, lacking = results.report().ratios
+    assert (whole.note, lacking.against) == ("", ways[0])
+    assert lacking.note == "not measured in every repetition: baseline, 2 threads"
+    console = Console(width=120, file=io.StringIO())
+    print_table(results.report(), console)
+    assert lacking.note in console.file.getvalue()
 
 
 def test_the_table_shows_the_goal_of_a_case(results):

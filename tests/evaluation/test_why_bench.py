@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
+from evaluation.why import bench
 from evaluation.why.bench import Judged, judged
 from evaluation.why.cases import CASES, DISK, QUOTA, Case, NotUnderstood, settings_of, words_of
 
@@ -55,6 +58,18 @@ def test_the_share_of_what_is_possible(
 
 @pytest.mark.long
 @pytest.mark.processes
+def test_one_that_is_not_named_once_misses_its_goal(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = count()
+
+    def found(case: Case, _: object) -> Judged:
+        named = "something else" if next(asked) == 0 else case.bottleneck
+        return Judged(named, "", 1.0, 1.0, 1.0, 1.0)
+
+    monkeypatch.setattr(bench, "judged", found)
+    rows = bench.measure(3, True, lambda _: None).report().rows
+    assert [row.holds for row in rows if row.group == bench.NAMED] == [False, True]
+
+
 def test_a_case_is_judged() -> None:
     case, said = next(case for case in CASES if case.bottleneck == "lag gate"), list[str]()
     short = Case(case.bottleneck, case.workload, case.settings, ({"max_lag": "1"},), updates=5)
