@@ -6,8 +6,9 @@ take turns within a measure, so that both use the same memory at the same time.
 Measures (items per second): ``write`` (one step of 8 environments per commit) and ``write.rollout``
 (128 steps per commit) against ``memcpy``, the same rows assigned to a cyclic array of the same size
 in the same filesystem; ``gather``, a full batch of 16 actors × 512 rows, against ``gather.memcpy``;
-``uniform`` and ``prioritised``, batches of 256 of observation and next observation as tensors,
-against ``uniform.numpy`` (``np.take`` twice); ``.once`` stores every frame once.
+``uniform`` and ``prioritised``, batches of 256 of observation, next observation, action, reward and
+end as tensors, against ``uniform.numpy`` (as many ``np.take``); ``.once`` stores every frame once.
+Our arrays and those of the copies are reused by the next batch.
 """
 
 from __future__ import annotations
@@ -37,10 +38,13 @@ from evaluation.buffer.workload import ALPHA, BATCH, BETA, OBSERVATION_BYTES, SH
 
 ENVS, ROLLOUT = 8, 128
 ACTORS, STEPS = 16, 512
-TURNS = 4
+TURNS = 8
 KEY = "observations"
 STACKS, FRAMES = DataKey(KEY, SHAPE, "uint8"), DataKey(KEY, SHAPE[1:], "uint8", stack=SHAPE[0])
 AGES = DataKey("ages", (), "uint8")
+BESIDE = (DataKey("actions", (), "int64"), DataKey("rewards"), DataKey("terminations", (), "bool"))
+"""What else belongs to a transition."""
+DRAWN = [KEY, *(key.name for key in BESIDE)]
 
 Call = Callable[[], object]
 Measured = dict[str, float]
@@ -161,8 +165,9 @@ def _full(path: Path, spec: BlockSpec, actor: int = 0) -> ActorBlock:
 def sampling(folder: Path, capacity: int, seconds: float) -> Measured:
     """Transitions per second in batches of 256, with stacks stored whole and frames stored once."""
     steps = capacity // ENVS
-    whole = _full(folder / "whole", BlockSpec(0, (STACKS,), steps, ENVS, on_full="overwrite"))
-    once = _full(folder / "once", BlockSpec(0, (FRAMES, AGES), steps, ENVS, on_full="overwrite"))
+    stacks, frames = (STACKS, *BESIDE), (FRAMES, AGES, *BESIDE)
+    whole = _full(folder / "whole", BlockSpec(0, stacks, steps, ENVS, on_full="overwrite"))
+    once = _full(folder / "once", BlockSpec(0, frames, steps, ENVS, on_full="overwrite"))
     return by_turns(
         {
             "uniform": (uniform(whole), BATCH),
@@ -177,7 +182,7 @@ def sampling(folder: Path, capacity: int, seconds: float) -> Measured:
 
 def uniform(block: ActorBlock) -> Call:
     """A call that samples a uniform batch as tensors."""
-    sampler = UniformSampler({0: block}, [KEY], BATCH, next_keys=[KEY], seed=0)
+    sampler = UniformSampler({0: block}, DRAWN, BATCH, next_keys=[KEY], seed=0)
     return lambda: tensors(sampler.sample())
 
 
@@ -185,7 +190,7 @@ def prioritised(block: ActorBlock) -> Call:
     """A call that samples a batch by priority as tensors, and updates its priorities."""
     random = np.random.default_rng(0)
     sampler = PrioritisedSampler(
-        {0: block}, [KEY], BATCH, next_keys=[KEY], seed=0, alpha=ALPHA, beta=BETA
+        {0: block}, DRAWN, BATCH, next_keys=[KEY], seed=0, alpha=ALPHA, beta=BETA
     )
 
     def sample() -> None:
@@ -196,23 +201,25 @@ def prioritised(block: ActorBlock) -> Call:
     return sample
 
 
-def tensors(batch: Mapping[str, NDArray[Any]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Observation and next observation, (256, 4, 84, 84) uint8 each."""
-    return torch.from_numpy(batch[KEY]), torch.from_numpy(batch[f"next.{KEY}"])
+def tensors(batch: Mapping[str, NDArray[Any]]) -> list[torch.Tensor]:
+    """Observation and next observation, (256, 4, 84, 84) uint8 each, and what else was drawn."""
+    return [torch.from_numpy(batch[name]) for name in (f"next.{KEY}", *DRAWN)]
 
 
 def numpy_gather(block: ActorBlock) -> Call:
-    """The bound: the same rows of the same memory by two plain ``np.take`` into reused arrays."""
-    flat = block.arrays[KEY].reshape(-1, OBSERVATION_BYTES)
+    """The bound: the same rows of the same memory by plain ``np.take`` into reused arrays."""
+    flat = {name: block.arrays[name].reshape(-1, *block.arrays[name].shape[2:]) for name in DRAWN}
+    kept = {name: np.empty((BATCH, *rows.shape[1:]), rows.dtype) for name, rows in flat.items()}
+    after = np.empty_like(kept[KEY])
     random = np.random.default_rng(0)
-    now, after = np.empty((2, BATCH, OBSERVATION_BYTES), np.uint8)
 
-    def gather() -> tuple[torch.Tensor, torch.Tensor]:
-        picks = random.integers(0, len(flat) - ENVS, BATCH)
+    def gather() -> list[torch.Tensor]:
+        picks = random.integers(0, len(flat[KEY]) - ENVS, BATCH)
         # "clip" lets take write directly into the target instead of through a buffer.
-        np.take(flat, picks, axis=0, out=now, mode="clip")
-        np.take(flat, picks + ENVS, axis=0, out=after, mode="clip")
-        return torch.from_numpy(now), torch.from_numpy(after)
+        for name, rows in flat.items():
+            np.take(rows, picks, axis=0, out=kept[name], mode="clip")
+        np.take(flat[KEY], picks + ENVS, axis=0, out=after, mode="clip")
+        return [torch.from_numpy(rows) for rows in (after, *kept.values())]
 
     return gather
 

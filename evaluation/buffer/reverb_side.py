@@ -1,7 +1,8 @@
 """Tables of dm-reverb with the server in the same process: rows written and sampled per second.
 
 Reverb stores an observation once. A sampled row is a trajectory of two: the observation and the
-next observation, 56 KB. Its server and its dataset have threads of their own and get all cores.
+next observation, 56 KB. Its server and its dataset have threads of their own and get all cores; the
+dataset fetches ahead, so that some batches are drawn by priorities of before the last update.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from evaluation.baselines.timing import answer, rate
 from evaluation.buffer.workload import ALPHA, BATCH, SHAPE, observations, options
 
 CHUNK = 256
+BESIDE = {"action": tensorflow.int64, "reward": tensorflow.float32, "terminated": tensorflow.bool}
+"""What else belongs to a transition."""
 
 
 def serve(sampler: Any, capacity: int) -> Any:
@@ -39,11 +42,12 @@ def serve(sampler: Any, capacity: int) -> Any:
 def filled(client: Any, capacity: int) -> Callable[[], None]:
     """Fill the table; returns the call that writes one more chunk."""
     seen = observations(CHUNK)
+    beside = {name: dtype.as_numpy_dtype(0) for name, dtype in BESIDE.items()}
 
     def write() -> None:
         with client.trajectory_writer(num_keep_alive_refs=2) as writer:
             for number, observation in enumerate(seen):
-                writer.append({"observation": observation, "reward": np.float32(0)})
+                writer.append({"observation": observation, **beside})
                 if number:
                     items = {name: column[-2:] for name, column in writer.history.items()}
                     writer.create_item("rows", 1.0, items)
@@ -60,14 +64,19 @@ def batches(address: str) -> Iterator[Any]:
         server_address=address,
         table="rows",
         max_in_flight_samples_per_worker=2 * BATCH,
-        dtypes={"observation": tensorflow.uint8, "reward": tensorflow.float32},
+        dtypes={"observation": tensorflow.uint8, **BESIDE},
         shapes={
             "observation": tensorflow.TensorShape([2, *SHAPE]),
-            "reward": tensorflow.TensorShape([2]),
+            **dict.fromkeys(BESIDE, tensorflow.TensorShape([2])),
         },
     )
     stream: Iterator[Any] = dataset.batch(BATCH).prefetch(2).as_numpy_iterator()
     return stream
+
+
+def tensors(batch: Any) -> list[torch.Tensor]:
+    """All that was drawn."""
+    return [torch.from_numpy(rows) for rows in batch.data.values()]
 
 
 def uniform(capacity: int, seconds: float) -> dict[str, float]:
@@ -76,7 +85,7 @@ def uniform(capacity: int, seconds: float) -> dict[str, float]:
     write = filled(reverb.Client(f"localhost:{server.port}"), capacity)
     written = rate(write, CHUNK - 1, seconds)
     stream = batches(f"localhost:{server.port}")
-    sampled = rate(lambda: torch.from_numpy(next(stream).data["observation"]), BATCH, seconds)
+    sampled = rate(lambda: tensors(next(stream)), BATCH, seconds)
     server.stop()
     return {"write": written, "uniform": sampled}
 
@@ -86,13 +95,13 @@ def prioritised(capacity: int, seconds: float) -> float:
     server = serve(reverb.selectors.Prioritized(ALPHA), capacity)
     client = reverb.Client(f"localhost:{server.port}")
     filled(client, capacity)
-    random = np.random.default_rng(0)
+    stream, random = batches(f"localhost:{server.port}"), np.random.default_rng(0)
 
     def sample() -> None:
-        items = list(client.sample("rows", BATCH, emit_timesteps=False))
-        torch.from_numpy(np.stack([item.data[0] for item in items]))
-        fresh = zip((item.info.key for item in items), random.random(BATCH), strict=True)
-        client.mutate_priorities("rows", {key: float(value) for key, value in fresh})
+        batch = next(stream)
+        tensors(batch)
+        fresh = zip(batch.info.key.tolist(), random.random(BATCH).tolist(), strict=True)
+        client.mutate_priorities("rows", dict(fresh))
 
     sampled = rate(sample, BATCH, seconds)
     server.stop()

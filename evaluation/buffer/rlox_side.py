@@ -1,6 +1,6 @@
 """Replay buffers of rlox (Rust): rows written and sampled per second, uniform and prioritised.
 
-They hold vectors of float32, here 113 KB each, and give them without their successors.
+They hold vectors of float32: a row is an observation and the next observation, 226 KB.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import torch
 from evaluation.baselines.timing import answer, one_core, rate
 from evaluation.buffer.workload import ALPHA, BATCH, BETA, OBSERVATION_BYTES, observations, options
 
+_DRAWN = ("obs", "next_obs", "actions", "rewards", "terminated")
+
 
 def filled(buffer: Any, capacity: int) -> Callable[[], None]:
     """Fill the buffer; returns the call that adds one more row."""
-    (row,) = observations(1).reshape(1, -1).astype(np.float32)
+    first, second = observations(2).reshape(2, -1).astype(np.float32)
     action = np.zeros(1, np.float32)
 
     def write() -> None:
-        buffer.push(row, action, 0.0, terminated=False, truncated=False)
+        buffer.push(first, action, 0.0, terminated=False, truncated=False, next_obs=second)
 
     for _ in range(capacity):
         write()
@@ -38,7 +40,7 @@ def sampling(buffer: Any, random: np.random.Generator | None) -> Callable[[], ob
         batch = buffer.sample(BATCH, next(seeds))
         if random is not None:
             buffer.update_priorities(batch["indices"], random.random(BATCH))
-        return torch.from_numpy(batch["obs"])
+        return [torch.from_numpy(batch[name]) for name in _DRAWN]
 
     return sample
 

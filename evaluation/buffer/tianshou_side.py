@@ -38,7 +38,8 @@ def sampling(buffer: Any, random: np.random.Generator | None) -> Callable[[], ob
         batch, rows = buffer.sample(BATCH)
         if random is not None:
             buffer.update_weight(rows, random.random(BATCH))
-        return torch.from_numpy(batch.obs), torch.from_numpy(batch.obs_next)
+        drawn = batch.obs, batch.obs_next, batch.act, batch.rew, batch.terminated
+        return [torch.from_numpy(rows) for rows in drawn]
 
     return sample
 

@@ -2,7 +2,8 @@
 
 Eight actors of four environments play Pong with the Nature network on CPUs, and nobody learns, so
 only acting counts. Actors that have the network take turns on the CPUs; those that ask share them.
-The trip of a request is compared with that of a commit, through the coordinator, to an invocation.
+Of several ways to ask the best one counts. The trip of a request, to a server that has no network
+to evaluate, is compared with that of a commit, through the coordinator, to an invocation.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from evaluation.workloads import acting
 ACTORS, ENV = 8, "ALE/Pong-v5"
 ACTING = f"Pong, acting alone, {ACTORS} × 4 environments"
 TRIP = f"there and back, {ACTORS} actors"
+ANSWERED, INVOKED = "request to answer, without a network", "commit to invocation"
 IN_ACTORS, CENTRAL = "each actor has the network", "one process has the network"
 WAYS = {
     IN_ACTORS: (),
@@ -46,7 +48,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     central = [f"{ACTING}: {OURS}, {way}" for way in WAYS if way != IN_ACTORS]
     own = f"{ACTING}: {OURS}, {IN_ACTORS}"
     results.compare(results.best(central) or central[0], own, ACTING_GOAL)
-    answered, invoked = f"{TRIP}: request to answer", f"{TRIP}: commit to invocation"
+    answered, invoked = f"{TRIP}: {ANSWERED}", f"{TRIP}: {INVOKED}"
     results.compare(answered, invoked, TRIP_GOAL, "at most")
     return results
 
@@ -69,8 +71,8 @@ def _acting(steps: int) -> Iterator[Contestant]:
 def _trips(rounds: int) -> Iterator[Contestant]:
     arguments = ("--actors", str(ACTORS), "--rounds", str(rounds))
     for module, key, what in (
-        ("inference", "answer", "request to answer"),
-        ("triggers", "invocation", "commit to invocation"),
+        ("inference", "answer", ANSWERED),
+        ("triggers", "invocation", INVOKED),
     ):
         call = ours(f"{module}.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
         yield Contestant(what, {key: (f"{TRIP}: {what}", "µs")}, call)

@@ -1,4 +1,4 @@
-"""DQN and SAC of Stable-Baselines3, or of sbx (JAX): environment steps per second of ``learn``.
+"""DQN and SAC of Stable-Baselines3, or of sbx (JAX): updates per second of ``learn``.
 
 ``python -m evaluation.replay.sb3_side --rival sb3 --case sac --steps 2000 --threads 2 --envs 1``
 """
@@ -13,7 +13,7 @@ import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from evaluation.baselines.timing import answer
-from evaluation.replay.cases import CASES, Case
+from evaluation.replay.cases import CASES, Case, as_asked
 from evaluation.replay.update_rivals import PACKAGES, algorithms
 
 
@@ -47,10 +47,11 @@ def main() -> None:
     case = CASES[options.case]
     model = build(options.rival, case, options.envs, options.threads)
     model.learn(2 * case.after)  # JAX compiles meanwhile
-    before, start = model.num_timesteps, time.perf_counter()
+    before, start = model._n_updates, time.perf_counter()
     model.learn(options.steps, reset_num_timesteps=False)
-    pace = (model.num_timesteps - before) / (time.perf_counter() - start)
-    answer({"steps_per_second": pace}, (*PACKAGES[options.rival], "gymnasium"))
+    seconds = time.perf_counter() - start
+    updates = as_asked(model._n_updates - before, options.steps // case.every)
+    answer({"updates_per_second": updates / seconds}, (*PACKAGES[options.rival], "gymnasium"))
 
 
 if __name__ == "__main__":

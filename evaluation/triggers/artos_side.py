@@ -1,13 +1,15 @@
-"""The time from a commit to its invocation in another process, compared with a bare wake-up.
+"""The time from a commit to its invocation in another process, compared with two bare wake-ups.
 
 ``python -m evaluation.triggers.artos_side --actors 100 --rounds 500`` prints medians in µs.
 
 There are two processes on two cores. The node process has the real coordinator, engine, trigger,
 journal, board and mailboxes of a workload with that many actors. The member process commits a row
-of the last actor and waits for the invocation in the learner's mailbox: a round trip of two
-wake-ups. ``bare`` is the same round trip between the same processes with two semaphores only; both
-kinds take turns. Before each round trip the member process keeps its core busy for a while, so that
-the node process is asleep each time.
+of the last actor, the others do nothing, and waits for the invocation in the learner's mailbox: a
+round trip of two wake-ups. With ``--all`` it commits one row of each actor after the other, and the
+learner is invoked once for all: from before the first commit to the invocation. ``bare`` is the
+same round trip between the same processes with two semaphores only; both kinds take turns. Before
+each round trip the member process keeps its core busy for a while, so that the node process is
+asleep each time.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -52,14 +54,18 @@ TURNS, WARM_UP, SECONDS = 5, 50, 30.0
 _QUIET_SECONDS = 200e-6
 
 
-def plan(actors: int) -> Plan:
-    """A workload whose learner is invoked for every row of every actor."""
-    trigger = DataKeyTrigger((REWARDS,), n=1, size=1)
+def trigger(every: int = 1) -> DataKeyTrigger:
+    """Invokes the learner for a row of each of so many actors."""
+    return DataKeyTrigger((REWARDS,), n=every, size=1)
+
+
+def plan(actors: int, every: int = 1) -> Plan:
+    """A workload whose learner is invoked for a row of each of so many of its actors."""
     weights = ObjectSpec(MODEL_PARAM, (ArraySpec("params", (1,)),), readers=actors + 1, slots=4)
     return Plan(
         reference=Reference(""), name="latency", env="", seed=0, actors=actors, envs=1, steps=1,
         capacity=64, on_full="wait", total_steps=10**9, data_keys=(DataKey(REWARDS),),
-        objects=(weights,), layout=(), triggers={TARGET: trigger.encode()},
+        objects=(weights,), layout=(), triggers={TARGET: trigger(every).encode()},
         methods={"actors": (), "learner": ("update",)}, consumers=(Consumer(TARGET, (REWARDS,)),),
     )  # fmt: skip
 
@@ -108,11 +114,11 @@ class Mailboxes:
 
 
 @contextmanager
-def coordinating(node: RunMemory, folder: Path) -> Iterator[Coordinator]:
+def coordinating(node: RunMemory, folder: Path, every: int) -> Iterator[Coordinator]:
     """The coordinator of the node's workload, with every actor announced."""
     clock, journal = SystemClock(), Journal(folder / "journal.jsonl")
     members = Mailboxes(node.board)
-    table: Table = {TARGET: DataKeyTrigger((REWARDS,), n=1, size=1)}
+    table: Table = {TARGET: trigger(every)}
     coordinator = connect(node.plan, table, Ports.of(node, members, clock, journal))
     coordinator.begin()
     try:
@@ -147,21 +153,24 @@ def echo(doorbells: Doorbells, rounds: int) -> None:
 
 
 class ActorSide:
-    """Commits rows of one actor and takes the invocations they cause."""
+    """Commits rows of some actors and takes the invocations they cause."""
 
-    def __init__(self, site: Site, actor: int) -> None:
+    def __init__(self, site: Site, actors: Iterable[int]) -> None:
         board = Board.attach(site.board_path, site.members)
-        self._block = ActorBlock.attach(site.block_path(actor))
-        self._board, self._member = board, Member(ACTORS, actor)
-        self._line = Line(board, board.members.publisher)
+        self._blocks = {
+            Member(ACTORS, actor): ActorBlock.attach(site.block_path(actor)) for actor in actors
+        }
+        self._board, self._line = board, Line(board, board.members.publisher)
 
     def round_trip(self) -> float:
-        """Seconds from just before a commit until its invocation is decoded."""
-        step = self._block.allocate(1, SECONDS)
-        self._block.arrays[REWARDS][self._block.index(step)] = 0.0
+        """Seconds from just before the first commit until the invocation is decoded."""
+        for block in self._blocks.values():
+            step = block.allocate(1, SECONDS)
+            block.arrays[REWARDS][block.index(step)] = 0.0
         began = time.perf_counter()
-        self._block.commit(step + 1)
-        self._board.notify(self._member)
+        for member, block in self._blocks.items():
+            block.commit(step + 1)
+            self._board.notify(member)
         call = self._line.receive(SECONDS)
         took = time.perf_counter() - began
         if not isinstance(call, Invoke):
@@ -171,9 +180,9 @@ class ActorSide:
         return took
 
     def _await_release(self, step: int) -> None:
-        header = self._block.headers[REWARDS]
-        while header.released < step:
-            os.sched_yield()
+        for block in self._blocks.values():
+            while block.headers[REWARDS].released < step:
+                os.sched_yield()
 
 
 def bare_round_trip(doorbells: Doorbells) -> float:
@@ -196,10 +205,12 @@ def medians(trip: Callable[[], float], rounds: int) -> float:
     return statistics.median(times[WARM_UP:])
 
 
-def member_main(site: Site, actor: int, doorbells: Path, rounds: int, out: Connection) -> None:
+def member_main(
+    site: Site, actors: Iterable[int], doorbells: Path, rounds: int, out: Connection
+) -> None:
     """The member process: both kinds of round trip in turn; sends the medians of each turn."""
     pin(-1)
-    member, ring = ActorSide(site, actor), Doorbells(Segment.attach(doorbells))
+    member, ring = ActorSide(site, actors), Doorbells(Segment.attach(doorbells))
     turns = [
         (medians(lambda: bare_round_trip(ring), rounds), medians(member.round_trip, rounds))
         for _ in range(TURNS)
@@ -215,22 +226,24 @@ def pin(core: int) -> None:
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[core]})
 
 
-def measure(actors: int, rounds: int) -> dict[str, float]:
-    """Medians in µs of both kinds of round trip."""
+def measure(actors: int, rounds: int, every: int = 1) -> dict[str, float]:
+    """Medians in µs of both kinds of round trip; the last ``every`` actors commit."""
     with (
         tempfile.TemporaryDirectory() as logs,
-        RunMemory(plan(actors), "bench", Path(logs)) as node,
+        RunMemory(plan(actors, every), "bench", Path(logs)) as node,
     ):
         doorbells = Path(node.site.folder) / "doorbells"
         ring = Doorbells(Segment.create(doorbells, PAGE), create=True)
         receiver, sender = multiprocessing.Pipe(duplex=False)
         # Forked, so that it is the same program as the node process.
         process = multiprocessing.get_context("fork").Process(
-            target=member_main, args=(node.site, actors - 1, doorbells, rounds, sender), daemon=True
+            target=member_main,
+            args=(node.site, range(actors - every, actors), doorbells, rounds, sender),
+            daemon=True,
         )
         process.start()
         pin(0)
-        with coordinating(node, Path(logs)) as coordinator:
+        with coordinating(node, Path(logs), every) as coordinator:
             for _ in range(TURNS):
                 echo(ring, WARM_UP + rounds)
                 serve(node, coordinator, WARM_UP + rounds)
@@ -247,8 +260,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--actors", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--all", action="store_true", help="all actors commit, not the last alone")
     options = parser.parse_args()
-    answer(measure(options.actors, options.rounds), ("numpy", "msgspec"))
+    every = options.actors if options.all else 1
+    answer(measure(options.actors, options.rounds, every), ("numpy", "msgspec"))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 ``artos run evaluation/workloads/pendulum.py:sequential`` updates once all actors have sampled a
 round, and samples once the updates are done, as paper Figure 5 shows other frameworks to do.
-``pendulum.py:concurrent`` is the same with the triggers of ``artos run sac``. With
-``uneven=true`` few steps are long, so who waits for all actors waits for the slowest.
+``pendulum.py:concurrent`` is the same with the triggers of ``artos run sac``. Both make the same
+updates: neither learner runs ahead of its rows by more than a round. With ``uneven=true`` few steps
+are long, so who waits for all actors waits for the slowest.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from artos.specs.workload import Workload
 from triggers import ObjectKeyTrigger, ReplayTrigger
 from triggers.algorithms import sac
 
-MEAN_SECONDS = 0.016
+MEAN_SECONDS = 0.005
 """Mean time of a step beyond its computation: a round of two actors, each on a CPU of its own, then
-takes about as long as its updates."""
+takes about as long as its updates, of some 5 ms each. How long both took is in an answer."""
 SIGMA = 1.5
 """Of uneven steps, whose times are log-normal: one in a hundred takes ten times the mean."""
-BATCH, STEPS, UPDATES, AHEAD = 256, 8, 8, 16
+BATCH, STEPS, UPDATES = 256, 8, 8
 
 
 class Slow(gym.Wrapper[Any, Any, Any, Any]):
@@ -53,19 +54,23 @@ def uneven() -> gym.Env[Any, Any]:
 
 
 def concurrent(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
-    """Actors sample on while the learner makes its updates; either may be 16 rounds ahead."""
-    return _sac(actors, total_steps, uneven, "sac-at-once", AHEAD)
+    """Actors sample on while the learner makes its updates; either may be a round ahead."""
+    return _sac(actors, total_steps, uneven, "sac-at-once")
 
 
 def sequential(actors: int = 2, total_steps: int = 2_048, *, uneven: bool = False) -> Workload:
     """A round of all actors, then ``UPDATES`` updates, and so on."""
-    # All that is due after a round may be drawn at once, and nothing beyond.
-    workload = _sac(actors, total_steps, uneven, "sac-in-turn", 1)
+    workload = _sac(actors, total_steps, uneven, "sac-in-turn")
     triggers = {**workload.triggers, "actors.sample": ObjectKeyTrigger("model_param")}
     return dataclasses.replace(workload, triggers=triggers)
 
 
-def _sac(actors: int, total_steps: int, uneven: bool, name: str, ahead: int) -> Workload:
+def due(total_steps: int, actors: int = 2) -> int:
+    """The updates of a run of so many steps."""
+    return total_steps * UPDATES // (actors * STEPS)
+
+
+def _sac(actors: int, total_steps: int, uneven: bool, name: str) -> Workload:
     rows = actors * STEPS
     workload = sac.workload(
         f"evaluation.workloads.pendulum:{'uneven' if uneven else 'even'}",
@@ -78,7 +83,8 @@ def _sac(actors: int, total_steps: int, uneven: bool, name: str, ahead: int) -> 
         sync=UPDATES,
     )
     update = workload.triggers["learner.update"]
-    slack = float(ahead * UPDATES * BATCH)
+    # All that is due after a round may be drawn at once, and nothing beyond.
+    slack = float(UPDATES * BATCH)
     limited = ReplayTrigger(update.keys, update.sample, update.ratio, update.after, slack=slack)
     triggers = {**workload.triggers, "learner.update": limited}
     return dataclasses.replace(workload, name=name, triggers=triggers)
