@@ -300,7 +300,6 @@ def goals(cases: Sequence[str]) -> list[Goal]:
         found += [Goal(mine, of(group, rival), wanted.get(rival)) for rival in RIVALS]
         found.append(Goal((f"{group}: {OVERLAPPED}",), mine))
     for group, wanted in ((CARTPOLE_BEST, {SB3: 3.0}), (PONG_BEST, {})):
-        mine = of(group, OURS)
-        found += [Goal(mine, of(group, rival), wanted.get(rival)) for rival in RIVALS]
+        found += [Goal(of(group, OURS), of(group, r), wanted.get(r)) for r in RIVALS]
     found.append(Goal(of(ACTING, OURS), of(ACTING, "bare loop"), 0.95))
     return [goal for goal in found if goal.mine[:1] and goal.theirs and goal.mine[0] in cases]
