@@ -67,13 +67,6 @@ class Learner(Loop):
     def __init__(self, settings: Settings, seed: int, threads: int) -> None:
         # Its own environment only provides the shapes.
         super().__init__(replace(settings, envs=1), seed, threads)
-        if self._pictures:
-            # Faster on a CPU than the usual layout; ARTOS uses this layout too.
-            self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-    @property
-    def _pictures(self) -> bool:
-        return self.observation.dim() > 2
 
     def weights(self) -> dict[str, Array]:
         """The newest weights."""

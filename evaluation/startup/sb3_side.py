@@ -1,6 +1,6 @@
 """Times a script with Stable-Baselines3: until the first step, and until the end of a short run.
 
-``python -m evaluation.startup.sb3_side --env cartpole --steps 2048`` runs itself again with
+``python -m evaluation.startup.sb3_side --env cartpole --threads 2`` runs itself again with
 ``--train`` and answers with ``first_s``, seconds from the command to the first step of an
 environment, and ``all_s``, seconds until the prompt is back.
 """
@@ -19,7 +19,8 @@ def train(options: argparse.Namespace) -> None:
     """Train PPO as in the throughput benchmark; prints the time of the first step."""
     from evaluation.throughput import sb3_side  # noqa: PLC0415
 
-    words = ("--env", options.env, "--envs", str(ENVS), "--steps", str(STEPS))
+    words = ["--env", options.env, "--envs", str(ENVS), "--steps", str(STEPS)]
+    words += ["--threads", str(options.threads)]
     model = sb3_side.build(sb3_side.options_of(words))
     environments = model.get_env()
     step_async = environments.step_async
@@ -39,6 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", choices=("cartpole", "pong"), default="cartpole")
     parser.add_argument("--steps", type=int, default=2048)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--train", action="store_true")
     options = parser.parse_args()
     if options.train:

@@ -16,10 +16,17 @@ from evaluation.core.runner import TIMES
 
 
 def run(arguments: list[str]) -> dict[str, float]:
-    """Train with these arguments of ``artos``; returns rates and the seconds by activity."""
+    """Train with these arguments of ``artos``; returns rates and the seconds by activity.
+
+    Raises:
+        SystemExit: the run failed, or was held up by restarts or lost rows.
+    """
     start = time.perf_counter()
     with trained(arguments) as folder:
         taken, summary = time.perf_counter() - start, summary_of(folder)
+    restarts, lost = summary["restarts"], summary["rows_lost"]
+    if restarts or lost:
+        raise SystemExit(f"not to be counted: restarts {restarts}, rows lost {lost}")
     times = {f"{TIMES}{name}": value for name, value in summary["times"].items()}
     began = taken - summary["seconds"]
     return {

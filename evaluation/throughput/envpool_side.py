@@ -1,9 +1,10 @@
-"""PPO of the one file on EnvPool's games, which step asynchronously: steps per second.
+"""PPO of the one file on EnvPool's games, which step together or asynchronously: steps per second.
 
-EnvPool hands out those of its games that are done first, so half of them step while the network
-acts in the others. A round ends after as many steps as the one file's rounds have; a game's last
-row, whose reward is not known yet, is the first of its next round and gives the value that the
-others are bootstrapped from.
+Together they are stepped by the one file's own ``act``. Asynchronously EnvPool hands out those of
+its games that are done first, so half of them step while the network acts in the others. A round
+then ends after as many steps as the one file's rounds have; a game's last row, whose reward is not
+known yet, is the first of its next round and gives the value that the others are bootstrapped from.
+Either way the step in which EnvPool begins a game anew counts as one.
 
 ``python -m evaluation.throughput.envpool_side --env cartpole --seconds 10 --threads 2``
 """
@@ -22,16 +23,50 @@ from evaluation.baselines.one_file_ppo import (
     GAMMA,
     LAMBDA,
     SETTINGS,
-    Dense,
+    Array,
     Loop,
-    Nature,
     Settings,
+    network_for,
+    optimiser_for,
     speed,
 )
 from evaluation.baselines.timing import answer
 
 GAMES = {"cartpole": "CartPole-v1", "pong": "Pong-v5"}
 _COLUMNS = ("observations", "actions", "log_probs", "values", "rewards", "dones")
+
+
+def make_games(settings: Settings, seed: int, threads: int, batch: int) -> Any:
+    """EnvPool's games, of which ``batch`` are handed out at a time."""
+    more = {"noop_max": 30, "repeat_action_probability": 0.0} if settings.env == "pong" else {}
+    return envpool.make(
+        GAMES[settings.env], env_type="gymnasium", num_envs=settings.envs, batch_size=batch,
+        num_threads=threads, seed=seed, **more,
+    )  # fmt: skip
+
+
+class Pool:
+    """EnvPool's games, all of them at a time, as the one file takes environments."""
+
+    def __init__(self, settings: Settings, seed: int, threads: int) -> None:
+        self._games = make_games(settings, seed, threads, settings.envs)
+        self.single_observation_space = self._games.observation_space
+        self.single_action_space = self._games.action_space
+
+    def reset(self, seed: int) -> Any:
+        """The first observations; the games were seeded when they were made."""
+        return self._games.reset()
+
+    def step(self, actions: Array) -> Any:
+        """Step all games; one that is over begins anew instead."""
+        return self._games.step(actions)
+
+
+class Together(Loop):
+    """The one file as it is."""
+
+    def _make_envs(self, seed: int, threads: int) -> Pool:
+        return Pool(self.settings, seed, threads)
 
 
 class Asynchronous(Loop):
@@ -41,18 +76,10 @@ class Asynchronous(Loop):
         torch.manual_seed(seed)
         self.settings, self.random = settings, np.random.default_rng(seed)
         self.device = torch.device("cpu")
-        self._half = settings.envs // 2
-        more = {"noop_max": 30, "repeat_action_probability": 0.0} if settings.env == "pong" else {}
-        self.envs: Any = envpool.make(
-            GAMES[settings.env], env_type="gymnasium", num_envs=settings.envs,
-            batch_size=self._half, num_threads=threads, seed=seed, **more,
-        )  # fmt: skip
+        self.envs: Any = make_games(settings, seed, threads, settings.envs // 2)
         shape = self.envs.observation_space.shape
-        choices = int(self.envs.action_space.n)
-        self.network = Nature(choices) if len(shape) == 3 else Dense(shape[0], choices)
-        self.optimiser = torch.optim.Adam(
-            self.network.parameters(), lr=settings.learning_rate, eps=1e-5
-        )
+        self.network = network_for(shape, int(self.envs.action_space.n), self.device)
+        self.optimiser = optimiser_for(self.network, settings)
         self._most = 4 * settings.steps
         dtype = torch.uint8 if len(shape) == 3 else torch.float32
         size = (settings.envs, self._most)
@@ -91,7 +118,7 @@ class Asynchronous(Loop):
         return int(begun.sum())
 
     def _send(self, seen: torch.Tensor, games: Any) -> None:
-        logits, values = self._forward(seen)
+        logits, values = self.network(seen)
         scores = torch.log_softmax(logits, 1)
         action = torch.multinomial(scores.exp(), 1)
         chosen = (seen, action[:, 0], scores.gather(1, action)[:, 0], values)
@@ -135,13 +162,15 @@ def main() -> None:
     parser.add_argument("--env", choices=sorted(GAMES), default="cartpole")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--threads", type=int, default=1, help="of torch, and of EnvPool")
+    parser.add_argument("--asynchronous", action="store_true", help="in halves, not together")
     for name, value in (("envs", 8), ("steps", 128), ("epochs", 4), ("minibatches", 4)):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     sizes = ("envs", "steps", "epochs", "minibatches")
     settings = replace(SETTINGS[options.env], **{name: getattr(options, name) for name in sizes})
-    pace = speed(Asynchronous(settings, 1, options.threads), options.seconds)
+    loop = Asynchronous if options.asynchronous else Together
+    pace = speed(loop(settings, 1, options.threads), options.seconds)
     answer({"steps_per_second": pace}, ("envpool", "torch", "gymnasium"))
 
 

@@ -19,7 +19,7 @@ def speed(envs: int, steps: int, epochs: int, minibatch: int, seconds: float) ->
     batch = envs * steps
     model = PPO(
         "CartPole-v1", n_envs=envs, seed=1, n_steps=steps, n_epochs=epochs, batch_size=minibatch,
-        learning_rate=2.5e-4, clip_eps=0.2, ent_coef=0.01,
+        learning_rate=2.5e-4, anneal_lr=False, clip_eps=0.2, clip_vloss=False, ent_coef=0.01,
     )  # fmt: skip
     start = time.perf_counter()
     model.train(2 * batch)

@@ -38,6 +38,7 @@ def build(options: argparse.Namespace) -> Any:
     return algorithms(options.rival, options.threads)["ppo"](
         env=kind([make] * options.envs), n_steps=options.steps, batch_size=options.minibatch,
         n_epochs=options.epochs, learning_rate=2.5e-4, ent_coef=0.01, seed=1,
+        vf_coef=0.25,  # of the square; ours is 0.5 of half of it
         **MODELS[options.env], **more,
     )  # fmt: skip
 
