@@ -11,12 +11,35 @@ from typing import Any
 import ray
 
 
+STANDING = "STANDING_RAY"
+"""Environment variable: the address of a cluster that stands already, for ``cluster`` to join."""
+
+
+def usual_priority() -> dict[str, str]:
+    """The environment of a node whose workers have the usual priority.
+
+    Ray makes them nice, 15: other work on the machine would slow them and not us.
+    """
+    return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+
+
 @contextmanager
-def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
-    """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Ray makes its workers nice, 15: other work on the machine would slow them and not us.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # as Ray spells it
+def cluster(cpus: int, store_bytes: int = 1 << 30, preload: Sequence[str] = ()) -> Iterator[None]:
+    """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder.
+
+    It is the one that stands already, if there is one. Its workers import the modules ``preload``
+    before they are given anything to do; as many workers as CPUs are started ahead.
+    """
+    if standing := os.environ.get(STANDING):
+        ray.init(address=standing, log_to_driver=False)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    os.environ.update(usual_priority())
+    if preload:
+        os.environ["RAY_preload_python_modules"] = ",".join(preload)  # noqa: SIM112  # as Ray does
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         ray.init(
             num_cpus=cpus,
