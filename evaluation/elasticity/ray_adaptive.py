@@ -1,9 +1,9 @@
 """PPO on Pong with Ray actors, with more actors at set updates: the cost of each update.
 
-The driver is the learner. It has Ray create actors ``--early`` updates before the schedule asks for
-them, without waiting, as it knows the schedule; and waits once it needs them. From then on they hold
-their CPU to the end ("fixed-scale": Ray cannot lend a CPU out between rounds). Prints a JSON line
-per update, then the answer.
+The driver is the learner. As it knows the schedule, it has Ray create actors ``--early`` updates
+before they are due, without waiting, and waits once it needs them. From then on they hold their CPU
+to the end ("fixed-scale": Ray cannot lend a CPU out between rounds). Prints a JSON line per update,
+then the answer.
 
 ``python -m evaluation.elasticity.ray_adaptive --schedule 2:0,4:5,6:10 --count 15``
 """
