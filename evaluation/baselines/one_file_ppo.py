@@ -192,17 +192,27 @@ class Rollout:
 
 
 class Loop:
-    """Environments, network, optimiser, and the state of the episodes."""
+    """Environments, network, optimiser, and the state of the episodes.
 
-    def __init__(self, settings: Settings, seed: int, threads: int, device: str = "cpu") -> None:
+    One that never ``learns`` has no optimiser, whose first import takes longer than all the rest.
+    """
+
+    def __init__(
+        self, settings: Settings, seed: int, threads: int, device: str = "cpu", *,
+        learns: bool = True,
+    ) -> None:  # fmt: skip
         torch.manual_seed(seed)
         self.settings, self.random = settings, np.random.default_rng(seed)
         self.device = torch.device(device)
         self.envs = self._make_envs(seed, threads)
         space = self.envs.single_observation_space
         actions = int(self.envs.single_action_space.n)
-        self.network = network_for(space.shape, actions, self.device)
-        self.optimiser = optimiser_for(self.network, settings)
+        self.network = Nature(actions) if len(space.shape) == 3 else Dense(space.shape[0], actions)
+        self.network.to(self.device)
+        if learns:
+            self.optimiser = torch.optim.Adam(
+                self.network.parameters(), lr=settings.learning_rate, eps=1e-5
+            )
         dtype = torch.uint8 if space.dtype == np.uint8 else torch.float32
         self.rollout = Rollout(settings, space.shape, dtype, device)
         self.observation = self._tensor(self.envs.reset(seed=seed)[0])

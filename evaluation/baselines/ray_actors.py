@@ -1,7 +1,12 @@
-"""Ray actors that sample, and the CPU-seconds that they hold and use."""
+"""Ray actors that sample, and the CPU-seconds that they hold and use.
+
+Each reserves one of Ray's CPUs, of which Ray may be given more than there are cores. More actors
+than cores hold all cores, and no more.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,25 +27,33 @@ class ActiveActors:
         self._settings, self._seed, self._deadline = settings, seed, deadline
         self._kind: Any = ray.remote(num_cpus=1)(kind)
         self._actors: list[Any] = []
+        self._ordered: list[tuple[Any, Any]] = []
         self._since: list[float] = []
         self._processes: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._actors)
 
-    def grow(self, number: int) -> None:
-        """Create the actors missing up to ``number``, all at once; wait until they are ready."""
-        new = range(len(self._actors), number)
+    def order(self, number: int) -> None:
+        """Have Ray create the actors missing up to ``number``, all at once; do not wait for it."""
+        new = range(len(self._since), number)
         self._since += [time.perf_counter()] * len(new)
         made = [self._kind.remote(self._settings, self._seed + actor) for actor in new]
-        pids = results([a.pid.remote() for a in made], f"{len(made)} new actors", self._deadline)
-        self._actors += made
+        self._ordered += [(actor, actor.pid.remote()) for actor in made]
+
+    def grow(self, number: int) -> None:
+        """Wait until there are ``number`` actors, those that were ordered and others."""
+        self.order(number)
+        calls = [call for _, call in self._ordered]
+        pids = results(calls, f"{len(calls)} new actors", self._deadline)
+        self._actors += [actor for actor, _ in self._ordered]
+        self._ordered.clear()
         self._processes += [process(pid) for pid in pids]
 
     def held(self) -> float:
-        """CPU-seconds reserved so far."""
-        now = time.perf_counter()
-        return sum(now - since for since in self._since)
+        """CPU-seconds reserved so far, of the cores that there are; nothing is given back."""
+        now, cores = time.perf_counter(), len(os.sched_getaffinity(0))
+        return sum(now - since for since in self._since[:cores])
 
     def used(self) -> float:
         """CPU-seconds used so far, imports and set-up included."""

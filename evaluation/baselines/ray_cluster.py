@@ -4,19 +4,44 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import ray
 
+_SETTLE_SECONDS, _AT_REST = 60.0, 0.05
+STANDING = "STANDING_RAY"
+"""Environment variable: the address of a cluster that stands already, for ``cluster`` to join."""
+
+
+def usual_priority() -> dict[str, str]:
+    """The environment of a node whose workers have the usual priority.
+
+    Ray makes them nice, 15: other work on the machine would slow them and not us.
+    """
+    return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+
 
 @contextmanager
-def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
-    """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Ray makes its workers nice, 15: other work on the machine would slow them and not us.
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # as Ray spells it
+def cluster(cpus: int, store_bytes: int = 1 << 30, preload: Sequence[str] = ()) -> Iterator[None]:
+    """A Ray cluster with ``cpus`` logical CPUs; its files are in the temporary folder.
+
+    It is the one that stands already, if there is one. Its workers import the modules ``preload``
+    before they are given anything to do, and as many workers as CPUs are started ahead.
+    """
+    if standing := os.environ.get(STANDING):
+        ray.init(address=standing, log_to_driver=False)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    os.environ.update(usual_priority())
+    if preload:  # by default Ray starts as many ahead as there are cores
+        os.environ["RAY_worker_maximum_startup_concurrency"] = str(cpus)  # noqa: SIM112
+        os.environ["RAY_preload_python_modules"] = ",".join(preload)  # noqa: SIM112  # as Ray does
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         ray.init(
             num_cpus=cpus,
@@ -29,6 +54,24 @@ def cluster(cpus: int, store_bytes: int = 1 << 30) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+def settle(workers: int) -> None:
+    """Wait until so many of Ray's processes have nothing to do and use no CPU, or a minute is over.
+
+    Ray starts a process for each of its CPUs ahead.
+    """
+    deadline, used = time.monotonic() + _SETTLE_SECONDS, -1.0
+    while time.monotonic() < deadline:
+        time.sleep(1.0)
+        idle = [each for each in map(process, descendants()) if _is_idle(each)]
+        before, used = used, sum(sum(each.cpu_times()[:2]) for each in idle)
+        if len(idle) >= workers and used - before < _AT_REST * len(idle):
+            return
+
+
+def _is_idle(worker: Any) -> bool:
+    return "ray::IDLE" in " ".join(worker.cmdline())
 
 
 def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:

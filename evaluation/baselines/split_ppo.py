@@ -41,7 +41,7 @@ class Sampler:
 
     def __init__(self, settings: Settings, seed: int) -> None:
         torch.set_num_threads(1)
-        self._loop = Loop(settings, seed, threads=1)
+        self._loop = Loop(settings, seed, threads=1, learns=False)
 
     def pid(self) -> int:
         """Its process id; an answer also means that everything is built."""

@@ -62,8 +62,8 @@ class Update:
     ``wait``: the rest of the time from asking for rounds until the last round has come (calls on
     their way, loading weights, storing rounds, the slowest actor). ``transfer``: handing weights
     over, fetching rounds and joining them to a batch. ``learn``: all epochs. ``held`` and ``used``
-    are CPU-seconds of the actors from the start of the run to the end of the update: reserved
-    (actors times seconds since each was asked for, busy or not) and really used.
+    are CPU-seconds of the actors from the start of the run to the end of the update: reserved (busy
+    or not, since each was asked for; no more than there are cores) and really used.
     """
 
     update: int
@@ -102,7 +102,8 @@ def _same_number(updates: Sequence[Update], first: Update) -> list[Update]:
 def summary(updates: Sequence[Update]) -> dict[str, float]:
     """The measures of a run.
 
-    ``run_s``: all updates together; ``update_s``: the median; ``step_up`` and ``step_up_worst``:
+    ``run_s``: all updates together; ``update_s``: the median; ``mean_s``: the mean, without the
+    start of the first; ``step_up`` and ``step_up_worst``:
     median and largest of ``step_ups`` (only if there are any); ``held_cpu_s``, ``used_cpu_s``;
     ``seconds.KIND``: the sum over all updates.
     """
@@ -110,6 +111,7 @@ def summary(updates: Sequence[Update]) -> dict[str, float]:
     measures = {
         "run_s": sum(u.total for u in updates),
         "update_s": statistics.median(u.total for u in updates),
+        "mean_s": (sum(u.total for u in updates) - updates[0].start) / len(updates),
         "held_cpu_s": last.held,
         "used_cpu_s": last.used,
     }

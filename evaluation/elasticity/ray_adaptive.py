@@ -1,8 +1,9 @@
 """PPO on Pong with Ray actors, with more actors at set updates: the cost of each update.
 
-The driver is the learner. It creates actors when the schedule asks for more and waits until they
-are ready; from then on they hold their CPU to the end ("fixed-scale": Ray cannot lend a CPU out
-between rounds). Prints a JSON line per update, then the answer.
+The driver is the learner. As it knows the schedule, it has Ray create actors ``--early`` updates
+before they are due, without waiting, and waits once it needs them. From then on they hold their CPU
+to the end ("fixed-scale": Ray cannot lend a CPU out between rounds). Prints a JSON line per update,
+then the answer.
 
 ``python -m evaluation.elasticity.ray_adaptive --schedule 2:0,4:5,6:10 --count 15``
 """
@@ -38,9 +39,11 @@ class Run:
     """A learner and its actors. ``returns`` are those of the last 100 of all ``episodes``."""
 
     def __init__(
-        self, settings: Settings, schedule: Schedule, updates: int, seed: int, deadline: float
-    ) -> None:
+        self, settings: Settings, schedule: Schedule, updates: int, seed: int, deadline: float,
+        early: int = 1,
+    ) -> None:  # fmt: skip
         self._schedule, self._updates, self._deadline = schedule, updates, deadline
+        self._early = early
         self.returns, self.episodes = deque[float](maxlen=_EPISODES), 0
         self._learner = Learner(settings, seed, torch.get_num_threads())
         self._active_actors = ActiveActors(Sampler, settings, seed, deadline)
@@ -54,6 +57,7 @@ class Run:
         laps.append(time.perf_counter())
         weights = shared(self._learner.weights())
         calls = [actor.sample.remote(weights) for actor in self._active_actors]
+        self._active_actors.order(self._schedule.at(min(number + self._early, self._updates - 1)))
         laps.append(time.perf_counter())
         wait_for(calls, f"the rounds of update {number}", self._deadline)
         laps.append(time.perf_counter())
@@ -110,6 +114,9 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="learner's"
     )
+    parser.add_argument(
+        "--early", type=int, default=1, help="updates by which actors are asked for early"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=120.0, help="seconds, of every wait")
     options = parser.parse_args(arguments)
@@ -133,7 +140,9 @@ def main() -> None:
     settings, most = settings_of(options), options.schedule.most
     updates = []
     with cluster(most, store_bytes(settings, most)):
-        run = Run(settings, options.schedule, options.count, options.seed, options.deadline)
+        run = Run(
+            settings, options.schedule, options.count, options.seed, options.deadline, options.early
+        )
         for update in run:
             print(line(update), flush=True)
             updates.append(update)

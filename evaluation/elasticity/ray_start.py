@@ -4,6 +4,9 @@
 started ahead, with Ray imported (at its start Ray starts as many as it has CPUs). ``together_s``:
 several actors at once. ``mb_per_actor``: the private memory of each of these. All are medians.
 
+With ``--preload`` all start in processes that Ray started ahead and that have imported whatever the
+actor imports, by Ray's setting ``preload_python_modules``; ``one_s`` is of one of these.
+
 ``python -m evaluation.elasticity.ray_start --repeats 3 --together 16``
 """
 
@@ -20,11 +23,12 @@ from typing import Any
 import ray
 
 from evaluation.baselines.one_file_ppo import SETTINGS, Settings
-from evaluation.baselines.ray_cluster import cluster, descendants, process, results
+from evaluation.baselines.ray_cluster import cluster, descendants, process, results, settle
 from evaluation.baselines.split_ppo import Sampler
 from evaluation.baselines.timing import answer
 
 _MOST_IDLE = 64
+_MODULES = (Sampler.__module__, "ale_py")
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,19 @@ def measure(starter: Starter, repeats: int, together: int) -> dict[str, float]:
     return found | ({"idle_worker_s": statistics.median(idle)} if idle else {})
 
 
+def preloaded(starter: Starter, repeats: int, together: int) -> dict[str, float]:
+    """All measures of actors in processes that Ray started ahead."""
+    settle(together + repeats)
+    many, ones = starter.start(together), [starter.start(1) for _ in range(repeats)]
+    if fresh := sum(start.fresh for start in (many, *ones)):
+        raise SystemExit(f"Ray started {fresh} times in new processes only")
+    return {
+        "one_s": statistics.median(one.seconds for one in ones),
+        "together_s": many.seconds,
+        "mb_per_actor": statistics.median(many.megabytes),
+    }
+
+
 def main() -> None:
     """Measure once."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -105,12 +122,15 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=4, help="environments an actor")
     parser.add_argument("--steps", type=int, default=128, help="steps a round")
     parser.add_argument("--cpus", type=int, default=len(os.sched_getaffinity(0)), help="of Ray")
+    parser.add_argument("--preload", action="store_true", help="import ahead what actors import")
     parser.add_argument("--deadline", type=float, default=120.0, help="seconds, of every wait")
     options = parser.parse_args()
     settings = replace(SETTINGS["pong-ale"], envs=options.envs, steps=options.steps)
-    with cluster(options.cpus):
+    cpus = options.together + options.repeats if options.preload else options.cpus
+    with cluster(cpus, preload=_MODULES if options.preload else ()):
         starter = Starter(settings, options.deadline)
-        found = measure(starter, options.repeats, options.together)
+        how = preloaded if options.preload else measure
+        found = how(starter, options.repeats, options.together)
     answer(found, ("ray", "torch", "gymnasium", "ale-py"))
 
 

@@ -41,21 +41,21 @@ def at_bar(points: Sequence[Point], bar: float) -> Point | None:
     return next((point for point in counted(points) if point.mean_return >= bar), None)
 
 
-def rates(points: Sequence[Point], bar: float) -> dict[str, float]:
-    """``time_s``, ``steps`` and ``updates`` to the bar, absent if it was not reached.
+def rates(points: Sequence[Point], bar: float, limit: float) -> dict[str, float]:
+    """``time_s``, ``steps``, ``updates`` and the costs to the bar.
 
-    Costs are those there or at the end. ``best``: the highest mean return; ``update_s``: the
-    seconds of the whole run for each update.
+    Of a run that did not reach it ``time_s`` is the ``limit``, which is less than it would have
+    taken, and the others are absent. ``best``: the highest mean return; ``update_s``: the seconds
+    of the whole run for each update.
     """
     returns = [point.mean_return for point in counted(points)]
     last, reached = points[-1], at_bar(points, bar)
     found = {"update_s": last.seconds / max(1.0, last.updates)}
     found |= {"best": max(returns)} if returns else {}
-    found |= {name: getattr(reached or last, name) for name in COSTS}
     if reached is None:
-        return found
-    there = {"time_s": reached.seconds, "steps": reached.steps, "updates": reached.updates}
-    return found | there
+        return {**found, "time_s": limit}
+    found |= {name: getattr(reached, name) for name in COSTS}
+    return {**found, "time_s": reached.seconds, "steps": reached.steps, "updates": reached.updates}
 
 
 def write(points: Sequence[Point], path: Path) -> None:
@@ -81,4 +81,4 @@ def tell(points: Sequence[Point], options: argparse.Namespace, packages: Sequenc
     """Write the curve if that was asked for, and answer with its rates."""
     if options.curve:
         write(points, options.curve)
-    answer(rates(points, options.bar), packages)
+    answer(rates(points, options.bar, options.seconds), packages)

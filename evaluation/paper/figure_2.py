@@ -2,32 +2,29 @@
 
 16 actors of one game instead of 32, and 4 to 16: the machine has two cores, not 48. Drawn is how
 much of the machine all processes of a side use, their start included. The rows have what the paper
-calls utilisation in (a), CPU used of that held, and (b) for the learner's device, which here is a
-lease of the same cores; Ray's begin with the second update, so that the start is not held against
-it.
+calls utilisation in (a), CPU used of that held, of both sides from the second update on, so that
+the start is not held against them. What it has in (b), the use of a GPU, has no like on a CPU: our
+learner's lease is as long as its update.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
 from evaluation.core.figure import save
 from evaluation.core.report import OURS, Report, Results
-from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate
+from evaluation.core.runner import Answer, Contestant, Say, alternate
 from evaluation.elasticity import adaptive
 from evaluation.paper.adaptive_sides import RAY, calls
 from evaluation.paper.figures import lines, named, panels
 from evaluation.paper.said import FIGURE_2, beside
 from evaluation.paper.utilisation import watched
 
-MEASURES = {
-    "cpu": "CPU used of that held by actors",
-    "device": "device used of that held by the learner",
-}
+USED = "CPU used of that held by actors"
 FULL = {"16 actors": ("16:0", 12), "4 to 16 actors": ("4:0,8:3,12:6,16:9", 12)}
 SHORT = {"2 actors": ("2:0", 2)}
 _STEPS, _DEADLINE_SECONDS = 64, 1_200.0
@@ -41,8 +38,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         contestants = [c for size in sizes for c in _contestants(size, sizes, results, path, say)]
         alternate(results, contestants, repeats, say)
     for size in sizes:
-        for said in MEASURES.values():
-            results.compare(f"{size}, {said}: {OURS}", f"{size}, {said}: {RAY}", None)
+        results.compare(f"{size}, {USED}: {OURS}", f"{size}, {USED}: {RAY}", None)
     beside(results, FIGURE_2, {})
     return results
 
@@ -56,9 +52,10 @@ def _contestants(
         "--epochs", "4", "--updates", str(path),
     )  # fmt: skip
     for who, call in calls(words, _DEADLINE_SECONDS, say).items():
-        cases = {key: (f"{size}, {said}: {who}", "%") for key, said in MEASURES.items()}
         name = f"{who}, {size}"
-        yield Contestant(name, cases, _watched(call, results, path, name))
+        yield Contestant(
+            name, {"cpu": (f"{size}, {USED}: {who}", "%")}, _watched(call, results, path, name)
+        )
 
 
 def _watched(
@@ -67,37 +64,18 @@ def _watched(
     """The same call, watched; its utilisation is a series."""
 
     def measured() -> Answer:
-        cores = len(os.sched_getaffinity(0))
-        with watched(cores) as seen:
+        with watched(len(os.sched_getaffinity(0))) as seen:
             found = call()
-        lent = "held_device_s" in found.rates  # else everything is held from its start to the end
-        shares = _lent(found.rates) if lent else _kept(adaptive.read(path), cores)
         results.followed(f"{name}, utilisation", {"seconds": seen.seconds, "percent": seen.percent})
-        return Answer(shares, found.versions)
+        return Answer({"cpu": _used(adaptive.read(path))}, found.versions)
 
     return measured
 
 
-def _lent(rates: Mapping[str, float]) -> dict[str, float]:
-    """By measure the percent used of what was held in the whole run."""
-    return {
-        "cpu": 100 * rates["used_cpu_s"] / rates["held_cpu_s"],
-        "device": 100 * rates[f"{TIMES}learn"] / rates["held_device_s"],
-    }
-
-
-def _kept(updates: Sequence[adaptive.Update], cores: int) -> dict[str, float]:
-    """The same from the second update on, where nothing is ever given back.
-
-    Each actor reserves a CPU; more of them than cores hold all cores, and no more.
-    """
-    first, *later = updates
-    seconds = sum(update.total for update in later)
-    cpus = min(later[-1].held - first.held, cores * seconds)
-    return {
-        "cpu": 100 * (later[-1].used - first.used) / cpus,
-        "device": 100 * sum(update.learn for update in later) / seconds,
-    }
+def _used(updates: Sequence[adaptive.Update]) -> float:
+    """The percent used of what was held from the second update on."""
+    first, last = updates[0], updates[-1]
+    return 100 * (last.used - first.used) / (last.held - first.held)
 
 
 def draw(report: Report, path: Path) -> list[Path]:

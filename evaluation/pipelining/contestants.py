@@ -116,7 +116,7 @@ class Contestants:
         yield self._ray_here()
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {RAY}", "ms")}
         yield self._here(RAY, "ray", "pipelining.ray_side", cases, "--what", "weights")
-        cases = {"transfer_s": (f"{HANDOVER}: {REDIS}, {ONE_BATCH}", "ms")}
+        cases = {"batch_s": (f"{HANDOVER}: {REDIS}, {ONE_BATCH}", "ms")}
         yield self._here(REDIS, "redis", "pipelining.redis_side", cases)
         cases = {"first_use_s": (f"{WEIGHTS_HERE}: {REDIS}", "ms")}
         yield self._here(REDIS, "redis", "pipelining.redis_side", cases, "--what", "weights")
@@ -153,14 +153,7 @@ class Contestants:
         for measure in ("transfer_s", "wait_s", "iteration_s"):
             name, unit = MEASURES[measure]
             cases[measure] = (case(name, UNTHROTTLED, RAY_HERE), unit)
-        plain = self._here(RAY_HERE, "ray", "pipelining.ray_side", cases)
-
-        def measured() -> Answer:
-            found = plain.measure()
-            rates = {**found.rates, "batch_s": found.rates["transfer_s"]}
-            return Answer(rates, found.versions)
-
-        return Contestant(RAY_HERE, cases, measured, plain.scale)
+        return self._here(RAY_HERE, "ray", "pipelining.ray_side", cases)
 
     # -- over a link ---------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
 
-from evaluation.baselines.ray_cluster import cluster, results
+from evaluation.baselines.ray_cluster import cluster, results, usual_priority
 from evaluation.baselines.timing import answer
 from evaluation.pipelining.iterations import Lap, iterate
 from evaluation.pipelining.rounds import Recording, Round, round_of
@@ -48,9 +48,9 @@ class Sampler:
         """An answer shows that the actor is set up."""
         return os.getpid()
 
-    def sample(self) -> Round:
-        """The round."""
-        return self._round
+    def sample(self) -> tuple[Round, float]:
+        """The round, and when it was sampled, by the clock of this machine."""
+        return self._round, time.perf_counter()
 
     def load(self, arrays: Mapping[str, Any]) -> int:
         """Load weights into the network."""
@@ -80,7 +80,7 @@ def node(options: argparse.Namespace, *arguments: str) -> Iterator[subprocess.Po
         f"--node-ip-address={options.address}", f"--object-store-memory={store_bytes(options)}",
         f"--temp-dir={folder}", *arguments,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=usual_priority())
     try:
         yield process
     finally:
@@ -145,18 +145,24 @@ def actors(options: argparse.Namespace) -> list[Any]:
 
 
 def moving(options: argparse.Namespace) -> dict[str, float]:
-    """Iterations with rounds; ``get_s`` ends when ``ray.get`` returns, before the copy."""
+    """Iterations with rounds.
+
+    ``get_s`` is from the last actor's return until ``ray.get`` returns, ``batch_s`` until the
+    rounds are copied into one batch.
+    """
     samplers, learning = actors(options), Learning()
-    place, got = Place(options.actors, options.steps), [0.0]
+    place, handed = Place(options.actors, options.steps), dict[str, float]()
 
     def fetch() -> Batch:
-        began = time.perf_counter()
-        rounds = results([each.sample.remote() for each in samplers], "rounds", SECONDS)
-        got[0] = time.perf_counter() - began
-        return place.put(rounds)
+        calls = [each.sample.remote() for each in samplers]
+        found: list[tuple[Round, float]] = results(calls, "rounds", SECONDS)
+        got, sampled = time.perf_counter(), max(at for _, at in found)
+        batch = place.put([each for each, _ in found])
+        handed.update(get_s=got - sampled, batch_s=time.perf_counter() - sampled)
+        return batch
 
     def lap() -> Lap:
-        return {**whole(fetch, learning, options.steps), "get_s": got[0]}
+        return {**whole(fetch, learning, options.steps), **handed}
 
     return iterate(lap, options.iterations, marked=options.role == "head")
 

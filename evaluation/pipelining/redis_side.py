@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,18 +83,19 @@ def _encode(value: Any) -> Any:
 def actor(number: int, found: Round, address: str) -> None:
     """Obey the orders in this actor's list, and report each in the common list."""
     line, load, small = client(address), None, packed(found)
-    line.rpush("done", number)
+    line.rpush("done", f"{number} 0")
     while True:
         _, order = line.blpop(f"actor {number}", SECONDS)
         if order == _STOP:
             return
+        sampled = time.perf_counter()
         if order == _ROUND:
             line.set(f"observations {number}", found[OBSERVATIONS].data.cast("B"))
             line.set(f"small {number}", small.data)
         else:
             load = load or _loader()
             load(line.get("weights"))
-        line.rpush("done", number)
+        line.rpush("done", f"{number} {sampled}")
 
 
 def _loader() -> Any:
@@ -107,7 +107,7 @@ def _loader() -> Any:
         flat, arrays, at = np.frombuffer(data, np.float32), {}, 0
         for name, shape in shapes.items():
             stop = at + int(np.prod(shape))
-            arrays[name] = flat[at:stop].reshape(shape).copy()
+            arrays[name] = flat[at:stop].reshape(shape)
             at = stop
         load(arrays)
 
@@ -142,28 +142,36 @@ class Actors:
                 batch.rpush(f"actor {number}", order)
             batch.execute()
 
-    def done(self) -> Iterator[int]:
-        """Numbers of the actors, each as soon as it has carried out its order."""
+    def done(self) -> Iterator[tuple[int, float]]:
+        """The actors, each as soon as it has carried out its order, and when it got that."""
         for _ in range(self._count):
             found = self._line.blpop("done", SECONDS)
             if found is None:
                 raise SystemExit(f"an actor has not answered within {SECONDS:g} s")
-            yield int(found[1])
+            number, sampled = found[1].split()
+            yield int(number), float(sampled)
 
 
 def moving(line: Any, actors: Actors, options: argparse.Namespace) -> dict[str, float]:
-    """Iterations with rounds."""
+    """Iterations with rounds; ``batch_s`` is from when the last actor had sampled."""
     place, learning = Place(options.actors, options.steps), Learning()
+    handed = dict[str, float]()
 
     def fetch() -> Batch:
+        last = 0.0
         actors.ask(_ROUND)
-        for number in actors.done():
+        for number, sampled in actors.done():
+            last = max(last, sampled)
             data = np.frombuffer(line.get(f"observations {number}"), np.uint8)
             place.observations[number] = data.reshape(place.observations.shape[1:])
             place.small[number] = np.frombuffer(line.get(f"small {number}"), np.uint8)
-        return place.batch()
+        batch = place.batch()
+        handed["batch_s"] = time.perf_counter() - last
+        return batch
 
-    lap = partial(whole, fetch, learning, options.steps)
+    def lap() -> Lap:
+        return {**whole(fetch, learning, options.steps), **handed}
+
     return iterate(lap, options.iterations, marked=options.role == "head")
 
 

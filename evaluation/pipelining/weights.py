@@ -22,11 +22,12 @@ def weights(seed: int = 0) -> Weights:
 
 
 def loader() -> Callable[[Mapping[str, Any]], None]:
-    """A function that loads weights into a network, as an actor does before it acts."""
+    """A function that has a network act with weights, without copying them."""
     torch.set_num_threads(1)
     network = Nature(_ACTIONS)
 
     def load(arrays: Mapping[str, Any]) -> None:
-        network.load_state_dict({name: torch.as_tensor(value) for name, value in arrays.items()})
+        found = {name: torch.as_tensor(value) for name, value in arrays.items()}
+        network.load_state_dict(found, assign=True)
 
     return load

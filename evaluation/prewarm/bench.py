@@ -95,7 +95,8 @@ def judge(results: Results, which: str) -> None:
         results.compare(case(what, QUANTILES), case(what, NEVER), COST_GOAL, "at most")
         results.compare(case(what, WINDOW), case(what, NEVER), None, "at most")
         results.compare(case(what, NONE), case(what, NEVER), None, "at most")
-        results.compare(case(what, QUANTILES), case(what, NONE), None, "at most")
+        for forecast in (WINDOW, QUANTILES):
+            results.compare(case(what, forecast), case(what, NONE), None, "at most")
     results.require(case(IN_TIME, QUANTILES), SHARE_GOAL, "at least")
 
 

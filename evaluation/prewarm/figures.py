@@ -5,6 +5,7 @@ Drawn from a report, so they can be drawn again: ``python -m evaluation.prewarm.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -63,10 +64,11 @@ def _panels(report: Report, path: Path, panel: object, title: str) -> None:
 
 
 def _early(axes: Axes, report: Report, which: str) -> None:
-    """The paper's Figure 15b; dashed: how long the restores took."""
+    """The paper's Figure 15b; dashed: how long the restores took. Gaps: nothing was ordered."""
     for way in (WINDOW, QUANTILES):
         found = _series(report, which, way)
-        axes.plot(found.get("early", []), color=_COLOURS[way], linewidth=1.3, label=way)
+        early = [seconds or math.nan for seconds in found.get("early", [])]
+        axes.plot(early, color=_COLOURS[way], linewidth=1.3, marker=".", label=way)
         restore = found.get("restore", [])
         axes.plot(restore, color=_COLOURS[way], linewidth=0.8, linestyle="--", label="its restores")
     axes.set_ylim(bottom=0)

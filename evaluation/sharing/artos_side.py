@@ -1,8 +1,7 @@
 """One run by the ``artos`` command: how long its updates took, and what it held.
 
 ``python -m evaluation.sharing.artos_side run ppo --device pool …`` answers with ``update_s`` (mean,
-from the first action to the last), ``held_cpu_s``, ``used_cpu_s``, ``held_device_s`` and
-``used_device_s``.
+from the first action to the last), ``held_cpu_s``, ``used_cpu_s`` and ``held_device_s``.
 
 With ``--ideal STEPS`` before these arguments it also answers with ``ideal_s``: what an update of
 each of two such runs would take if they interleaved perfectly. A run of so many steps before tells
@@ -34,7 +33,6 @@ def run(arguments: Sequence[str], fewer: int = 0) -> dict[str, float]:
         "held_cpu_s": usage["cpu_seconds_held"],
         "used_cpu_s": usage["cpu_seconds_used"],
         "held_device_s": usage["device_seconds_held"],
-        "used_device_s": usage["device_seconds_used"],
     }
     if start is not None:
         cpu_of_one = (cpu - start[1]) / (summary["updates"] - start[0]["updates"])

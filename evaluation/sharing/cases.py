@@ -6,6 +6,7 @@ from evaluation.core.report import OURS
 
 RAY, IN_TURN = "Ray", f"{OURS}, in turn"
 RAY_NARROW, RAY_IN_TURN = f"{RAY}, one thread a learner", f"{RAY}, in turn"
+RAY_BY_TWO = f"{RAY}, two by two"
 IDEAL = f"{OURS}, ideal for two"
 COUNTS = (1, 2, 4)
 MEASURES = {
@@ -14,7 +15,6 @@ MEASURES = {
     "held_cpu_s": "CPU slots held",
     "used_cpu_s": "CPU used by actors",
     "held_device_s": "device held",
-    "used_device_s": "device used by learners",
 }
 
 

@@ -16,11 +16,19 @@ from matplotlib.figure import Figure
 
 from evaluation.core.figure import draw, redraw, save
 from evaluation.core.report import OURS, Report, Row, number
-from evaluation.sharing.cases import COUNTS, IN_TURN, RAY, RAY_IN_TURN, RAY_NARROW, named
+from evaluation.sharing.cases import (
+    COUNTS,
+    IN_TURN,
+    RAY,
+    RAY_BY_TWO,
+    RAY_IN_TURN,
+    RAY_NARROW,
+    named,
+)
 
 _COLOURS = {
     OURS: "#0b6e99", IN_TURN: "#8fbfd4", RAY: "#b8c4cc", RAY_NARROW: "#8d9ba5",
-    RAY_IN_TURN: "#dde3e7",
+    RAY_IN_TURN: "#dde3e7", RAY_BY_TWO: "#a9b6be",
 }  # fmt: skip
 _USED = {OURS: "#06384f"}
 _USED_OF_RAY = "#66747e"
@@ -37,6 +45,7 @@ class Panel(NamedTuple):
     who: tuple[str, ...] = (OURS, RAY, RAY_NARROW)
 
 
+_HOLDERS = (OURS, RAY, RAY_NARROW, RAY_IN_TURN)
 FIGURES = {
     "figure-13": (
         "update time, and time until all are done",
@@ -45,15 +54,17 @@ FIGURES = {
             Panel(
                 "makespan, start-up included (s)",
                 "makespan_s",
-                who=(OURS, IN_TURN, RAY, RAY_NARROW, RAY_IN_TURN),
+                who=(OURS, IN_TURN, RAY, RAY_NARROW, RAY_BY_TWO, RAY_IN_TURN),
             ),
         ),
     ),
     "figure-14": (
-        "resource time held, and used of it",
+        "resource time held, and CPU used of it",
         (
-            Panel("CPU-seconds of all actors", "held_cpu_s", "used_cpu_s"),
-            Panel("device-seconds of all learners", "held_device_s", "used_device_s"),
+            Panel("CPU-seconds of all actors", "held_cpu_s", "used_cpu_s", _HOLDERS),
+            Panel(
+                "device-seconds held (Ray at once: a device each)", "held_device_s", who=_HOLDERS
+            ),
         ),
     ),
 }

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from evaluation.core.runner import Answer
-
-MEANS = ("update_s",)
-"""Measures of which the copies' mean counts; of all others, their sum."""
+from evaluation.sharing.merging import together
 
 
 def at_once(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
@@ -38,8 +36,4 @@ def in_turn(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
 
 def merged(answers: Sequence[Answer], makespan: float) -> Answer:
     """The measures of all copies as one answer."""
-    rates = {
-        name: sum(each.rates[name] for each in answers) / (len(answers) if name in MEANS else 1)
-        for name in answers[0].rates
-    }
-    return Answer(rates | {"makespan_s": makespan}, answers[0].versions)
+    return Answer(together([each.rates for each in answers], makespan), answers[0].versions)

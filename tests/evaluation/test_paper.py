@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -27,15 +26,19 @@ def point(seconds: float, episodes: int, value: float) -> Point:
 
 def test_a_bar_is_reached_once_enough_episodes_have_ended() -> None:
     curve = [point(1, 5, 9.0), point(2, 20, -3.0), point(3, 40, 1.0), point(4, 60, 2.0)]
-    there = curves.rates(curve, 1.0)
+    there = curves.rates(curve, 1.0, 60.0)
     assert (there["time_s"], there["steps"], there["updates"], there["best"]) == (3, 300, 30, 2.0)
-    never = curves.rates(curve, 3.0)
-    assert "time_s" not in never
-    assert (never["best"], never["held_cpu_s"], never["update_s"]) == (2.0, 2.0, 0.1)
+    assert there["held_cpu_s"] == 2.0
+
+
+def test_a_run_that_does_not_reach_the_bar_counts_with_the_limit_and_has_no_costs() -> None:
+    never = curves.rates([point(1, 5, 9.0), point(4, 60, 2.0)], 3.0, 60.0)
+    assert (never["time_s"], never["best"], never["update_s"]) == (60.0, 2.0, 0.1)
+    assert never.keys().isdisjoint({"steps", *curves.COSTS})
 
 
 def test_what_no_episode_has_told_is_absent() -> None:
-    assert {"time_s", "best"}.isdisjoint(curves.rates([point(1, 5, -math.inf)], 1.0))
+    assert "best" not in curves.rates([point(1, 5, -math.inf)], 1.0, 60.0)
 
 
 def test_points_are_kept(tmp_path: Path) -> None:
@@ -63,12 +66,10 @@ def test_what_processes_use_is_seen() -> None:
     assert seen.seconds == sorted(seen.seconds)
 
 
-def test_what_is_kept_is_shared_by_later_updates_and_is_no_more_than_there_is() -> None:
-    first = Update(0, 16, 20.0, 1.0, 0.0, 0.0, 3.0, 24.0, 16 * 24.0, 30.0)
-    second = Update(1, 16, 0.0, 1.0, 0.0, 0.0, 3.0, 4.0, 16 * 28.0, 32.0)
-    assert figure_2._kept([first, second], 2) == {"cpu": 25.0, "device": 75.0}
-    few = [replace(first, actors=1, held=24.0), replace(second, actors=1, held=28.0)]
-    assert figure_2._kept(few, 2)["cpu"] == 50.0
+def test_the_start_is_not_held_against_what_is_used() -> None:
+    first = Update(0, 16, 20.0, 1.0, 0.0, 0.0, 3.0, 24.0, 48.0, 30.0)
+    second = Update(1, 16, 0.0, 1.0, 0.0, 0.0, 3.0, 4.0, 56.0, 32.0)
+    assert figure_2._used([first, second]) == 25.0
 
 
 def test_the_number_of_actors_grows_by_four() -> None:
