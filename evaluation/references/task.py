@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 SB3, CONTRIB = "Stable-Baselines3", "sb3-contrib"
 RLLIB, SAMPLE_FACTORY = "RLlib", "Sample Factory"
 TIANSHOU, EVOSAX = "Tianshou", "evosax"
+POLICY_EPS, CRITIC_EPS = 1e-5, 1e-8
+"""Adam's epsilon for a policy or Q-network, and for critics and temperatures beside a policy."""
 
 
 class Task(NamedTuple):
