@@ -84,6 +84,11 @@ TASKS = {
 """Set alike, also in what one name stands for: our loss of a value is half of a square.
 
 What is not: CrossQ's policy has normalised layers there and none here. Tianshou's Rainbow draws its
-noise for each batch as ours does, also where it acts. Of evosax episodes are played one after the
-other, ours next to each other.
+noise for each batch as ours does, also where it acts; its priorities are cross-entropies and ours
+divergences (KL), which are smaller by the entropy of what is wanted. TRPO's curvature is that of
+the exact divergence there, of whole distributions, which also bounds the step; ours knows the
+actions of the rows alone (an empirical Fisher matrix, and a sampled divergence). Of evosax episodes
+are played one after the other, ours next to each other. DDPG, CrossQ, SAC and Rainbow of ours
+sample and learn at the same time, where the others take turns; how steps are counted is told in
+``references/tasks.py``.
 """

@@ -26,7 +26,7 @@ from evaluation.baselines.timing import answer
 from evaluation.catalogue.told import Told
 from evaluation.references.curves import parts
 from evaluation.references.every_task import EVERY
-from evaluation.references.task import Task
+from evaluation.references.task import CRITIC_EPS, POLICY_EPS, Task
 
 _ALPHA, _BETA, _KEPT = 0.5, 0.4, 100_000
 
@@ -57,7 +57,7 @@ def rainbow(given: dict[str, Any], env: Any) -> Any:
         net, env.action_space, env.observation_space, 51, given["v_min"], given["v_max"]
     )
     return RainbowDQN(
-        policy=policy, optim=AdamOptimizerFactory(lr=given["lr"], eps=1e-5),
+        policy=policy, optim=AdamOptimizerFactory(lr=given["lr"], eps=POLICY_EPS),
         n_step_return_horizon=given["n_step"], target_update_freq=given["target_every"],
     )  # fmt: skip
 
@@ -69,12 +69,13 @@ def discrete_sac(given: dict[str, Any], env: Any) -> Any:
     def net() -> Net:
         return Net(state_shape=shape, hidden_sizes=given["hidden"])
 
-    adam = AdamOptimizerFactory(lr=given["lr"], eps=1e-5)
+    adam = AdamOptimizerFactory(lr=given["lr"], eps=CRITIC_EPS)
+    adam_of_policy = AdamOptimizerFactory(lr=given["lr"], eps=POLICY_EPS)
     actor = DiscreteActor(preprocess_net=net(), action_shape=choices, softmax_output=False)
     critics = [DiscreteCritic(preprocess_net=net(), last_size=choices) for _ in range(2)]
     return DiscreteSAC(
         policy=DiscreteSACPolicy(actor=actor, action_space=env.action_space),
-        policy_optim=adam, critic=critics[0], critic_optim=adam, critic2=critics[1],
+        policy_optim=adam_of_policy, critic=critics[0], critic_optim=adam, critic2=critics[1],
         critic2_optim=adam, alpha=AutoAlpha(given["target_entropy"], 0.0, adam),
     )  # fmt: skip
 

@@ -8,10 +8,13 @@ from evaluation.baselines import processes
 from evaluation.core.benchmark import LAB, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
+from evaluation.dashboard.served import TIMELINE_SECONDS
 
 MEGABYTES, BROWSERS = 1_000, 20
 OPEN_GOAL, HEAD_GOAL = 2.0, 5.0
 """Seconds until a run of 1 GB is shown, and percent of a core that 20 browsers cost the head."""
+DRAWN_GOAL = 0.5 * BROWSERS / TIMELINE_SECONDS
+"""Timelines a second: half as many as are asked for where each is there at once."""
 _DEADLINE_SECONDS = 900.0
 
 
@@ -28,6 +31,10 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     follow = {
         1: f"what {BROWSERS} browsers that follow a run's timeline cost the head: {OURS}",
         BROWSERS: f"what {BROWSERS} that follow timelines of as many runs cost it: {OURS}",
+    }
+    drawn = {
+        1: f"how often these are shown that run's timeline: {OURS}",
+        BROWSERS: f"how often these are shown those of as many runs: {OURS}",
     }
     with tempfile.TemporaryDirectory(prefix="artos-dashboard-") as folder:
         say(f"dashboard: writing a journal of {megabytes:,} MB")
@@ -50,7 +57,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
                 *(
                     Contestant(
                         f"{OURS}, timelines of {runs}",
-                        {"percent": (case, "%")},
+                        {"percent": (case, "%"), "drawn": (drawn[runs], "1/s")},
                         ours(
                             "dashboard.browsers",
                             *looked,
@@ -68,6 +75,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     results.require(opened, OPEN_GOAL)
     for case in (costs, *follow.values()):
         results.require(case, HEAD_GOAL)
+    for case in drawn.values():
+        results.require(case, DRAWN_GOAL, "at least")
     return results
 
 

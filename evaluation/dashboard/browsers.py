@@ -86,7 +86,7 @@ def measure(browsers: int, workers: int, seconds: float, timelines: int) -> dict
         until("all runs to be placed", lambda: all(map(here.placements, runs)), _PATIENCE)
         if timelines:
             model = trained(Path(folder) / "model")
-            stack.enter_context(Growing(model, [*map(here.folder, runs)]))
+            growing = stack.enter_context(Growing(model, [*map(here.folder, runs)]))
         time.sleep(_SETTLES)
         alone = steady(here, seconds)
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")  # where its copies are
@@ -94,14 +94,30 @@ def measure(browsers: int, workers: int, seconds: float, timelines: int) -> dict
         (process,) = (p for p in psutil.Process().children() if "dashboard" in p.cmdline())
         pages = stack.enter_context(closing(Browsers(at, browsers, runs, follow=timelines > 0)))
         until("all pages to be told something", lambda: pages.told >= browsers, _PATIENCE)
+        if timelines:
+            until("all timelines to be drawn", lambda: len(pages.drawn) == browsers, _PATIENCE)
+        first = pages.drawn.copy()
         time.sleep(_SETTLES)
-        own, drawn = _seconds_of(process), pages.drawn
+        own, drawn, errors = _seconds_of(process), pages.drawn.copy(), len(pages.errors)
         began = time.monotonic()
         looked_at = steady(here, seconds)
-        own = (_seconds_of(process) - own) / (time.monotonic() - began)
+        took = time.monotonic() - began
+        own = (_seconds_of(process) - own) / took
         found = {"percent": looked_at - alone, "alone": alone, "dashboard": own}
-        asked = {"drawn": (pages.drawn - drawn) / seconds} if timelines else {}
+        again = pages.drawn.copy()
+        pages.check(errors)
+        if timelines:
+            _see(growing, [again[page] - first[page] for page in range(browsers)])
+        asked = {"drawn": (again.total() - drawn.total()) / took} if timelines else {}
     return {name: 100 * share for name, share in found.items()} | asked
+
+
+def _see(growing: Growing, drawn: Sequence[int]) -> None:
+    """That journals still grow, and that each page drew its timeline again and again."""
+    if not growing.goes_on:
+        raise SystemExit("the journals grow no more")
+    if not all(drawn):
+        raise SystemExit(f"{drawn.count(0)} of {len(drawn)} pages drew no timeline")
 
 
 def _seconds_of(process: psutil.Process) -> float:

@@ -1,36 +1,39 @@
 """``artos bench references``: does it learn as others do, with the same settings?
 
-Runs of at least five seeds on each side. A task holds if the bands of both, from the worst to the
-best seed, overlap in each tenth of the steps. One that has a bar, which may have fewer seeds, holds
-if the median of ours is there in no more than 1.25 of the steps of theirs.
+Runs of at least five seeds on each side. A task holds if in each tenth of the steps the median of
+each side is within the band of the other, from its worst to its best seed. One that has a bar, and
+may have fewer seeds, holds if ours is there in no more than 1.25 of the steps of theirs, as the
+median over seeds: infinitely many if ours never is, and those of the whole run if theirs never is.
+There is no verdict if a side has fewer seeds than it should.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from statistics import median
 
 from evaluation.core.benchmark import MEMBERS, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.references import figures
-from evaluation.references.curves import PARTS, Curve, band, overlap, reached
+from evaluation.references.curves import PARTS, Curve, agreement, band, reached
 from evaluation.references.task import (
     CONTRIB,
     EVOSAX,
+    FINAL,
     RLLIB,
     SAMPLE_FACTORY,
     SB3,
     TIANSHOU,
     Task,
+    who,
 )
 from evaluation.references.tasks import TASKS
 
 SEEDS = 5
 QUICK_STEPS = 2_500
-FINAL = "mean return in the last tenth"
-OVERLAP = "tenths in which the bands overlap"
+AGREE = "tenths in which each median is within the other's band"
 BAR = "steps until a mean return of"
 SLOWER = "steps to the bar, ours over theirs"
 _MOST = 1.25
@@ -73,43 +76,31 @@ def measure(
         for side, curves in ((OURS, mine), (task.rival, theirs)):
             if curves:
                 results.followed(who(name, side), band(curves))
-        overlaps, slower = f"{OVERLAP}: {name}", f"{SLOWER}: {name}"
-        if mine and theirs:
-            results.add(overlaps, "share", overlap(mine, theirs))
-        if task.bar is not None and mine and theirs:
-            medians = [
-                median(_reached(results, name, side, curves, task.bar, task.steps))
-                for side, curves in ((OURS, mine), (task.rival, theirs))
-            ]
-            results.add(slower, "ratio", medians[0] / medians[1])
-        judged, unit = (overlaps, "share") if task.bar is None else (slower, "ratio")
-        if (fewest := min(len(mine), len(theirs))) < seeds:
-            results.missed(judged, unit, f"one of the two has {fewest} of {seeds} curves")
+        case, enough = f"{AGREE}: {name}", min(len(mine), len(theirs)) >= least
+        if not mine or not theirs:
+            results.absent(case, "share", "one of the two has no curves")
+            continue
+        results.add(case, "share", agreement(mine, theirs))
         if task.bar is None:
-            results.require(judged, 1.0, "at least")
-        else:
-            results.require(judged, _MOST, "at most")
+            if enough:
+                results.require(case, 1.0, "at least")
+            continue
+        steps, case = _steps(task, quick), f"{SLOWER}: {name}"
+        ours_at = _reached(results, who(name, OURS), mine, task.bar, steps)
+        theirs_at = _reached(results, who(name, task.rival), theirs, task.bar, steps)
+        for one, other in zip(ours_at, theirs_at, strict=False):
+            results.add(case, "ratio", one / min(other, steps))
+        if never := ours_at.count(math.inf):
+            results.remark(case, f"infinite with {never} of {len(ours_at)} seeds of ours")
+        if enough:
+            results.require(case, _MOST, "at most")
     return results
-
-
-def _reached(
-    results: Results, name: str, side: str, curves: Iterable[Curve], bar: float, steps: int
-) -> list[float]:
-    found = [reached(curve, bar, steps) for curve in curves]
-    for value in found:
-        results.add(f"{BAR} {bar:g}: {who(name, side)}", "steps", value)
-    return found
-
-
-def who(task: str, library: str) -> str:
-    """A contestant's name."""
-    return f"{library}, {task}"
 
 
 def _contestants(
     name: str, task: Task, results: Results, quick: bool, say: Say
 ) -> Iterator[Contestant]:
-    steps = str(QUICK_STEPS if quick else task.steps)
+    steps = str(_steps(task, quick))
     seconds = _DEADLINE_SECONDS
 
     def trained(side: str, train: Callable[[str], Callable[[], Answer]]) -> Contestant:
@@ -130,6 +121,21 @@ def _contestants(
     their_run = partial(baseline, where, module, name)
     yield trained(OURS, our_run)
     yield trained(task.rival, lambda seed: their_run(seed, steps, seconds=seconds, say=say))
+
+
+def _steps(task: Task, quick: bool) -> int:
+    return QUICK_STEPS if quick else task.steps
+
+
+def _reached(
+    results: Results, side: str, curves: Sequence[Curve], bar: float, steps: int
+) -> list[float]:
+    case, found = f"{BAR} {bar:g}: {side}", [reached(curve, bar, steps) for curve in curves]
+    for value in found:
+        results.add(case, "steps", value)
+    if never := found.count(math.inf):
+        results.remark(case, f"not reached by {never} of {len(found)} seeds")
+    return found
 
 
 BENCHMARK = of("references", TASKS)

@@ -1,11 +1,16 @@
-"""Learning curves of several seeds as bands, and where two bands overlap. Pure."""
+"""Learning curves of several seeds as bands, and where two of them agree. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import mean, median
 
 PARTS = 10
 Curve = Sequence[float]
+_OF_SEEDS: Mapping[str, Callable[[Curve], float]] = {
+    "lowest": min, "mean": mean, "median": median, "highest": max,
+}  # fmt: skip
 
 
 def parts(steps: Sequence[float], returns: Sequence[float], total: int, low: float) -> list[float]:
@@ -24,8 +29,8 @@ def parts(steps: Sequence[float], returns: Sequence[float], total: int, low: flo
 def reached(curve: Curve, bar: float, total: int) -> float:
     """Steps of a run of ``total`` after which a curve is at ``bar`` for the first time.
 
-    Means count for the middle of their part, and lie on a line between two. A curve that never is
-    there counts as the whole run.
+    Means count for the middle of their part, and lie on a line between two. Infinite for a curve
+    that is never there.
     """
     length, before = total / len(curve), curve[0]
     for number, value in enumerate(curve):
@@ -33,26 +38,24 @@ def reached(curve: Curve, bar: float, total: int) -> float:
             share = (bar - before) / (value - before) if number else 1.0
             return length * (number - 0.5 + share)
         before = value
-    return float(total)
+    return math.inf
 
 
 def band(curves: Sequence[Curve]) -> Mapping[str, list[float]]:
-    """``lowest``, ``mean`` and ``highest`` of all seeds in each part."""
+    """``lowest``, ``mean``, ``median`` and ``highest`` of all seeds in each part."""
     columns = [*zip(*curves, strict=True)]
-    return {
-        "lowest": [min(each) for each in columns],
-        "mean": [sum(each) / len(each) for each in columns],
-        "highest": [max(each) for each in columns],
-    }
+    return {name: [of(each) for each in columns] for name, of in _OF_SEEDS.items()}
 
 
-def overlap(one: Sequence[Curve], other: Sequence[Curve]) -> float:
-    """The share of parts in which the bands of both, from lowest to highest, overlap."""
-    mine, theirs = band(one), band(other)
-    meets = [
-        low <= their_high and their_low <= high
-        for low, high, their_low, their_high in zip(
-            mine["lowest"], mine["highest"], theirs["lowest"], theirs["highest"], strict=True
-        )
-    ]
-    return sum(meets) / len(meets)
+def agreement(one: Sequence[Curve], other: Sequence[Curve]) -> float:
+    """The share of parts in which the median of each is within the band of the other.
+
+    That bands overlap would say less: a seed that fails widens its band, and overlaps with more.
+    """
+    both = [*zip(zip(*one, strict=True), zip(*other, strict=True), strict=True)]
+    agree = [_within(mine, theirs) and _within(theirs, mine) for mine, theirs in both]
+    return sum(agree) / len(agree)
+
+
+def _within(one: Sequence[float], other: Sequence[float]) -> bool:
+    return min(other) <= median(one) <= max(other)

@@ -18,10 +18,26 @@ from evaluation.baselines.ray_cluster import cluster
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
 from evaluation.references.every_task import EVERY
-from evaluation.references.task import Task
+from evaluation.references.task import POLICY_EPS, Task
 
 _SMOOTHED = 10
 """Episodes of which RLlib reports the mean return; it does not tell those of single ones."""
+
+
+def _alike(learner: Any) -> Any:
+    """The class of this learner with the epsilon that our Adam has."""
+
+    class Alike(learner):  # type: ignore[misc]
+        """Sets it once the optimiser is there."""
+
+        def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
+            """As it does, with that epsilon."""
+            super().configure_optimizers_for_module(module_id, config)
+            for _, optimiser in self.get_optimizers_for_module(module_id):
+                for group in optimiser.param_groups:
+                    group["eps"] = POLICY_EPS
+
+    return Alike
 
 
 def config(task: Task, seed: int) -> Any:
@@ -45,7 +61,7 @@ def config(task: Task, seed: int) -> Any:
             metrics_num_episodes_for_smoothing=_SMOOTHED,
         )
         .debugging(seed=seed)
-        .training(**given)
+        .training(learner_class=_alike(base.get_default_learner_class()), **given)
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
 from evaluation.references.every_task import EVERY
-from evaluation.references.task import CONTRIB, Task
+from evaluation.references.task import CONTRIB, POLICY_EPS, Task
 
 
 class Episodes:
@@ -53,15 +53,16 @@ def run(task: Task, seed: int, steps: int) -> list[float]:
         import_module("sb3_contrib" if contrib else "stable_baselines3"), given.pop("algorithm")
     )
     envs = VecMonitor(DummyVecEnv([lambda: make(task.env)] * given.pop("envs")))
-    if (noise := given.pop("noise", 0.0)) > 0:
-        space: Any = envs.action_space
-        most = space.high
-        given["action_noise"] = NormalActionNoise(np.zeros_like(most), noise * most)
+    if (noise := given.pop("noise", 0.0)) > 0:  # added to actions of -1 to 1, as ours
+        none = np.zeros(envs.action_space.shape or ())
+        given["action_noise"] = NormalActionNoise(none, none + noise)
     if (her := given.pop("her", 0.0)) > 0:
         given["replay_buffer_class"] = HerReplayBuffer
         given["replay_buffer_kwargs"] = {"n_sampled_goal": round(her / (1 - her))}
     policy = _policy(kind.__name__, envs.observation_space)
     model, episodes = kind(policy, envs, seed=seed, device="cpu", **given), Episodes()
+    for group in getattr(model, "actor", model.policy).optimizer.param_groups:
+        group["eps"] = POLICY_EPS
     model.learn(steps, callback=episodes.step)
     return parts(episodes.steps, episodes.returns, steps, task.low)
 
@@ -78,7 +79,7 @@ def main() -> None:
     torch.set_num_threads(1)
     name, seed, steps = sys.argv[1:]
     curve = run(EVERY[name], int(seed), int(steps))
-    packages = ("stable-baselines3", "torch", "gymnasium")
+    packages = ("stable-baselines3", "sb3-contrib", "torch", "gymnasium")
     answer({str(number): value for number, value in enumerate(curve)}, packages)
 
 

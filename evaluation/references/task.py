@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 SB3, CONTRIB = "Stable-Baselines3", "sb3-contrib"
 RLLIB, SAMPLE_FACTORY = "RLlib", "Sample Factory"
 TIANSHOU, EVOSAX = "Tianshou", "evosax"
+FINAL = "mean return in the last tenth"
+POLICY_EPS, CRITIC_EPS = 1e-5, 1e-8
+"""Adam's epsilon for a policy or Q-network, and for critics and temperatures beside a policy."""
 
 
 class Task(NamedTuple):
@@ -26,3 +29,8 @@ class Task(NamedTuple):
     rival: str = SB3
     bar: float | None = None
     """A mean return that is to be reached, and in no more than 1.25 of the rival's steps."""
+
+
+def who(task: str, library: str) -> str:
+    """A contestant's name."""
+    return f"{library}, {task}"

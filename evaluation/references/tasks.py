@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluation.references.task import CONTRIB, RLLIB, SAMPLE_FACTORY, Task
+from evaluation.references.task import CONTRIB, POLICY_EPS, RLLIB, SAMPLE_FACTORY, Task
 
 _TWO = [64, 64]
 
@@ -43,10 +43,10 @@ TASKS = {
         "evaluation.workloads.cartpole_blind:make", 60_000, 0.0,
         {"algorithm": "ppo", "actors": 1, "envs": 8, "steps": 128, "epochs": 10, "minibatches": 4,
          "lr": 5e-4, "anneal": False, "ent_coef": 0.0, "clip": 0.2, "recurrent": True,
-         "memory": 64, "vf_coef": 1.0},
+         "hidden": "", "memory": 64, "vf_coef": 1.0},
         {"algorithm": "RecurrentPPO", "envs": 8, "n_steps": 128, "n_epochs": 10,
          "batch_size": 256, "learning_rate": 5e-4, "ent_coef": 0.0, "clip_range": 0.2,
-         "policy_kwargs": {"net_arch": [64], "lstm_hidden_size": 64}},
+         "policy_kwargs": {"net_arch": [], "lstm_hidden_size": 64}},
         CONTRIB,
     ),
     "IMPALA, CartPole": Task(
@@ -66,16 +66,20 @@ TASKS = {
         {"num_workers": 2, "num_envs_per_worker": 4, "worker_num_splits": 1, "rollout": 64,
          "batch_size": 256, "num_batches_per_epoch": 1, "num_epochs": 1, "use_rnn": False,
          "async_rl": True, "with_vtrace": False, "gae_lambda": 1.0, "learning_rate": 5e-4,
-         "ppo_clip_ratio": 0.2, "exploration_loss_coeff": 0.01, "value_loss_coeff": 0.5,
-         "max_grad_norm": 40.0, "gamma": 0.99, "normalize_input": False, "normalize_returns": False,
-         "nonlinearity": "tanh", "actor_critic_share_weights": False},
+         "adam_eps": POLICY_EPS, "ppo_clip_ratio": 0.2, "exploration_loss_coeff": 0.01,
+         "value_loss_coeff": 0.5, "max_grad_norm": 40.0, "gamma": 0.99, "normalize_input": False,
+         "normalize_returns": False, "nonlinearity": "tanh", "actor_critic_share_weights": False},
         SAMPLE_FACTORY,
     ),
 }  # fmt: skip
 """Networks, batches, step sizes and how often rows are learned from are the same on both sides.
 
-What is not: our memory is a GRU and theirs an LSTM, and our critics of SAC and TD3 begin with other
-random weights. IMPALA and APPO sample and learn at the same time, so how old rows are depends on
-the machine. RLlib tells means of ten episodes. Sample Factory 2.1.1 fails with its V-trace, and has
-returns of the same length (GAE with λ = 1) instead.
+What is not: our memory is a GRU and theirs an LSTM, each between what is seen and the heads, with
+no other layers. Our critics of SAC and TD3 begin with other random weights. IMPALA and APPO sample
+and learn at the same time, on both sides, and so do ours that draw from replay (DQN, SAC, TD3),
+where theirs take turns: how old rows are, and weights that act, depends on the machine. Ours that
+draw from replay count rows that only reset, so they end by as many steps earlier as there were
+episodes. Ours with several environments tell an episode when its round ends; it counts for the
+middle of the round. RLlib tells means of ten episodes, every 500 steps or more. Sample Factory
+2.1.1 fails with its V-trace, and has returns of the same length (GAE with λ = 1) instead.
 """

@@ -15,6 +15,7 @@ import pytest
 from evaluation.dashboard import served
 from evaluation.dashboard.browsers import Growing
 from evaluation.dashboard.served import Browsers
+from evaluation.lab.namespaces import until
 from triggers.journal_index import JournalIndex
 
 SECONDS = 60.0
@@ -28,6 +29,7 @@ class Dashboard(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Asked)
         self.asked: Counter[str] = Counter()
+        self.status = 200
         self.all = threading.Event()
 
 
@@ -39,7 +41,7 @@ class _Asked(BaseHTTPRequestHandler):
         wanted = ("/api/runs", "/api/runs/a/timeline", "/api/runs/b/timeline", "/api/events?run=b")
         if all(self.server.asked[each] > 1 for each in wanted[:3]) and self.server.asked[wanted[3]]:
             self.server.all.set()
-        self.send_response(200)
+        self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(b"data: 1\n\n")
 
@@ -62,13 +64,30 @@ def asked() -> Iterator[Dashboard]:
 def test_browsers_that_follow_timelines_ask_for_them_again_and_again(
     asked: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_LIST_SECONDS", "_TIMELINE_SECONDS"):
+    for name in ("_LIST_SECONDS", "TIMELINE_SECONDS"):
         monkeypatch.setattr(served, name, 0.01)
     host, port = asked.server_address[:2]
     with closing(Browsers((str(host), port), 4, ["a", "b"], follow=True)) as pages:
         assert asked.all.wait(SECONDS)
-    assert (pages.told > 0, pages.drawn > 0) == (True, True)
+    assert (pages.told > 0, pages.drawn.total() > 0, pages.errors) == (True, True, [])
     assert asked.asked["/api/events?run="] == 0, "none of them shows the cluster"
+
+
+def test_browsers_that_die_or_have_no_answer_are_told(
+    asked: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_LIST_SECONDS", "TIMELINE_SECONDS"):
+        monkeypatch.setattr(served, name, 0.01)
+    monkeypatch.setattr(asked, "status", 503)
+    host, port = asked.server_address[:2]
+    with closing(Browsers((str(host), port), 2, ["a"], follow=True)) as pages:
+        until("an answer that is none", lambda: pages.errors)
+        with pytest.raises(SystemExit, match="503"):
+            pages.check()
+        monkeypatch.setattr(asked, "status", 200)
+        until("events that end", lambda: pages._died)
+        with pytest.raises(SystemExit, match="no more events"):
+            pages.check(len(pages.errors) + 100)
 
 
 def test_journals_grow_by_lines_that_an_index_finds(tmp_path: Path) -> None:

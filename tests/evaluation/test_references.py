@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from inspect import signature
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from artos.errors import ArtosError
-from evaluation.core.report import OURS, missed
+from evaluation.core.report import OURS, read_json, write_json
 from evaluation.core.runner import Answer
-from evaluation.references import bench
-from evaluation.references.curves import PARTS, band, overlap, parts, reached
+from evaluation.references import artos_side, bench
+from evaluation.references.curves import PARTS, agreement, band, parts, reached
 from evaluation.references.every_task import EVERY
 from evaluation.references.task import Task
+from head.records.episodes import Episodes
 from triggers.algorithms import BUILT_IN
 
 
@@ -23,11 +26,18 @@ def test_a_part_without_episodes_is_as_the_one_before() -> None:
     assert len(found) == PARTS
 
 
-def test_bands_overlap_where_they_have_a_point_in_common() -> None:
-    one = [[0.0, 1.0, 5.0], [1.0, 2.0, 6.0]]
-    assert band(one)["mean"] == [0.5, 1.5, 5.5]
-    assert overlap(one, one) == 1.0
-    assert overlap(one, [[1.0, 3.0, 9.0], [4.0, 4.0, 6.0]]) == pytest.approx(2 / 3)
+def test_curves_agree_where_each_median_is_within_the_band_of_the_other() -> None:
+    one = [[0.0, 1.0, 5.0], [1.0, 2.0, 6.0], [5.0, 2.0, 7.0]]
+    found = band(one)
+    assert (found["mean"], found["median"]) == ([2.0, 5 / 3, 6.0], [1.0, 2.0, 6.0])
+    assert agreement(one, one) == 1.0
+    assert agreement(one, [[1.0, 3.0, 9.0], [4.0, 4.0, 6.0], [4.0, 3.0, 6.0]]) == 2 / 3
+
+
+def test_seeds_that_fail_do_not_make_a_side_agree() -> None:
+    theirs = [[float(value)] for value in (90, 95, 100)]
+    assert agreement([[80.0], [82.0], [84.0]], theirs) == 0.0
+    assert agreement([[0.0], [80.0], [100.0]], theirs) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -36,7 +46,7 @@ def test_bands_overlap_where_they_have_a_point_in_common() -> None:
         ([9.0, 1.0, 1.0, 1.0], 50.0),  # at once: in the middle of the first part
         ([0.0, 4.0, 8.0, 1.0], 200.0),
         ([0.0, 4.0, 4.0, 5.0], 350.0),
-        ([0.0, 4.0, 4.0, 4.0], 400.0),  # never
+        ([0.0, 4.0, 4.0, 4.0], math.inf),
     ],
 )
 def test_a_bar_is_reached_between_the_middles_of_two_parts(
@@ -60,7 +70,62 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
     assert rows[f"{bench.BAR} 10: {bench.SB3}, toy"].values == (200.0,) * bench.SEEDS
     judged = rows[f"{bench.SLOWER}: toy"]
     assert (judged.median, judged.holds) == (1.5, False)
-    assert rows[f"{bench.OVERLAP}: toy"].holds is None
+    assert rows[f"{bench.AGREE}: toy"].holds is None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "ratio", "holds"),
+    [
+        ([0.0, 9.0], [0.0, 20.0], math.inf, False),
+        ([0.0, 9.0], [0.0, 9.0], math.inf, False),
+        ([0.0, 20.0], [0.0, 9.0], 0.5, True),
+    ],
+)
+def test_a_bar_that_is_never_reached(
+    ours: list[float], theirs: list[float], ratio: float, holds: bool,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    halves = {"ours": ours, "theirs": theirs}
+    task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=10.0)
+
+    def answered(side: str) -> Answer:
+        low, high = halves[side]
+        return Answer({str(part): low if part < 5 else high for part in range(PARTS)}, {})
+
+    monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: answered("ours"))
+    monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: answered("theirs"))
+    measured = bench.of("toy", {"toy": task})
+    report = measured.measure(2, False, lambda _: None).report()
+    rows = {row.case: row for row in report.rows}
+    judged = rows[f"{bench.SLOWER}: toy"]
+    assert (judged.median, judged.holds) == (ratio, holds)
+    case = f"{bench.BAR} 10: {OURS}, toy"
+    assert rows[case].note == ("" if holds else "not reached by 5 of 5 seeds")
+    write_json(report, tmp_path / "toy.json")
+    again = read_json(tmp_path / "toy.json")
+    for each in (report, again):
+        assert all(path.exists() for path in measured.draw(each, tmp_path / "toy.json"))
+    (kept,) = (row for row in again.rows if row.case == judged.case)
+    assert (kept.median is None, kept.holds) == (not holds, holds)
+
+
+def test_there_is_no_verdict_of_too_few_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    curve = {str(part): 20.0 for part in range(PARTS)}
+    monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: Answer(curve, {}))
+    monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(curve, {}))
+    for bar in (None, 10.0):
+        task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=bar)
+        quick = bench.of("toy", {"toy": task}).measure(2, True, lambda _: None).report()
+        assert [row.case for row in quick.rows if row.holds is not None] == []
+        at = [row.median for row in quick.rows if row.case.startswith(bench.BAR)]
+        assert at == [bench.QUICK_STEPS / PARTS / 2] * len(at)
+
+
+def test_episodes_end_where_others_count_them() -> None:
+    # Rows that only reset count in a run, and its rounds are of four rows.
+    one = Episodes(np.array([4.0, 12.0]), np.zeros(2), np.array([3.0, 6.0]))
+    assert artos_side._ends(one, {"actors": 1, "envs": 1, "steps": 4}) == [3.0, 9.0]
+    assert artos_side._ends(one, {"actors": 1, "envs": 2, "steps": 4}) == [1.0, 9.0]
 
 
 @pytest.mark.parametrize("bar", [None, 10.0])
