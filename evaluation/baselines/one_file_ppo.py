@@ -207,12 +207,9 @@ class Loop:
         self.envs = self._make_envs(seed, threads)
         space = self.envs.single_observation_space
         actions = int(self.envs.single_action_space.n)
-        self.network = Nature(actions) if len(space.shape) == 3 else Dense(space.shape[0], actions)
-        self.network.to(self.device)
+        self.network = network_for(space.shape, actions, self.device)
         if learns:
-            self.optimiser = torch.optim.Adam(
-                self.network.parameters(), lr=settings.learning_rate, eps=1e-5
-            )
+            self.optimiser = optimiser_for(self.network, settings)
         dtype = torch.uint8 if space.dtype == np.uint8 else torch.float32
         self.rollout = Rollout(settings, space.shape, dtype, device)
         self.observation = self._tensor(self.envs.reset(seed=seed)[0])

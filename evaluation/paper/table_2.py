@@ -77,4 +77,6 @@ def _compared(contestants: Iterable[Contestant], most: str) -> Iterator[Contesta
         yield dataclasses.replace(each, cases=cases)
 
 
-BENCHMARK = Benchmark(measure, ("artos/buffer", *CLUSTER, *ELASTIC))
+BENCHMARK = Benchmark(
+    measure, ("artos/buffer", *CLUSTER, *ELASTIC, "evaluation/elasticity", "evaluation/pipelining")
+)

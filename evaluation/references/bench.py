@@ -76,24 +76,25 @@ def measure(
         for side, curves in ((OURS, mine), (task.rival, theirs)):
             if curves:
                 results.followed(who(name, side), band(curves))
-        case, enough = f"{AGREE}: {name}", min(len(mine), len(theirs)) >= least
-        if not mine or not theirs:
-            results.absent(case, "share", "one of the two has no curves")
-            continue
-        results.add(case, "share", agreement(mine, theirs))
+        agrees, slower = f"{AGREE}: {name}", f"{SLOWER}: {name}"
         if task.bar is None:
-            if enough:
-                results.require(case, 1.0, "at least")
+            results.require(agrees, 1.0, "at least")
+        else:
+            results.require(slower, _MOST, "at most")
+        if mine and theirs:
+            results.add(agrees, "share", agreement(mine, theirs))
+        if (fewest := min(len(mine), len(theirs))) < seeds:
+            judged, unit = (agrees, "share") if task.bar is None else (slower, "ratio")
+            results.missed(judged, unit, f"one of the two has {fewest} of {seeds} curves")
+        if task.bar is None or not mine or not theirs:
             continue
-        steps, case = _steps(task, quick), f"{SLOWER}: {name}"
+        steps = _steps(task, quick)
         ours_at = _reached(results, who(name, OURS), mine, task.bar, steps)
         theirs_at = _reached(results, who(name, task.rival), theirs, task.bar, steps)
         for one, other in zip(ours_at, theirs_at, strict=False):
-            results.add(case, "ratio", one / min(other, steps))
+            results.add(slower, "ratio", one / min(other, steps))
         if never := ours_at.count(math.inf):
-            results.remark(case, f"infinite with {never} of {len(ours_at)} seeds of ours")
-        if enough:
-            results.require(case, _MOST, "at most")
+            results.remark(slower, f"infinite with {never} of {len(ours_at)} seeds of ours")
     return results
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.core.report import OURS, read_json, write_json
+from artos.errors import ArtosError
+from evaluation.core.report import OURS, missed, read_json, write_json
 from evaluation.core.runner import Answer
 from evaluation.references import artos_side, bench
 from evaluation.references.curves import PARTS, agreement, band, parts, reached
@@ -109,14 +110,15 @@ def test_a_bar_that_is_never_reached(
     assert (kept.median is None, kept.holds) == (not holds, holds)
 
 
-def test_there_is_no_verdict_of_too_few_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_run_reaches_a_bar_in_the_steps_that_it_trained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     curve = {str(part): 20.0 for part in range(PARTS)}
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: Answer(curve, {}))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(curve, {}))
     for bar in (None, 10.0):
         task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=bar)
         quick = bench.of("toy", {"toy": task}).measure(2, True, lambda _: None).report()
-        assert [row.case for row in quick.rows if row.holds is not None] == []
         at = [row.median for row in quick.rows if row.case.startswith(bench.BAR)]
         assert at == [bench.QUICK_STEPS / PARTS / 2] * len(at)
 
