@@ -16,7 +16,7 @@ from evaluation.core.runner import Answer
 from evaluation.references import artos_side, bench
 from evaluation.references.curves import PARTS, agreement, band, parts, reached
 from evaluation.references.every_task import EVERY
-from evaluation.references.task import Task
+from evaluation.references.task import SB3, Task
 from head.records.episodes import Episodes
 from triggers.algorithms import BUILT_IN
 
@@ -57,7 +57,7 @@ def test_a_bar_is_reached_between_the_middles_of_two_parts(
 
 
 def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=10.0)
+    task = Task("toy", 1_000, 0.0, {}, {}, SB3, bar=10.0)
     curves = {"ours": [0.0] * 3 + [20.0] * 7, "theirs": [0.0] * 2 + [20.0] * 8}
 
     def answered(side: str) -> Answer:
@@ -68,7 +68,7 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
     found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
     rows = {row.case: row for row in found.rows}
     assert rows[f"{bench.BAR} 10: {OURS}, toy"].median == 300
-    assert rows[f"{bench.BAR} 10: {bench.SB3}, toy"].values == (200.0,) * bench.SEEDS
+    assert rows[f"{bench.BAR} 10: {SB3}, toy"].values == (200.0,) * bench.SEEDS
     judged = rows[f"{bench.SLOWER}: toy"]
     assert (judged.median, judged.holds) == (1.5, False)
     assert rows[f"{bench.AGREE}: toy"].holds is None
@@ -87,7 +87,7 @@ def test_a_bar_that_is_never_reached(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
     halves = {"ours": ours, "theirs": theirs}
-    task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=10.0)
+    task = Task("toy", 1_000, 0.0, {}, {}, SB3, bar=10.0)
 
     def answered(side: str) -> Answer:
         low, high = halves[side]
@@ -117,7 +117,7 @@ def test_a_quick_run_reaches_a_bar_in_the_steps_that_it_trained(
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: Answer(curve, {}))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: Answer(curve, {}))
     for bar in (None, 10.0):
-        task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=bar)
+        task = Task("toy", 1_000, 0.0, {}, {}, SB3, bar=bar)
         quick = bench.of("toy", {"toy": task}).measure(2, True, lambda _: None).report()
         at = [row.median for row in quick.rows if row.case.startswith(bench.BAR)]
         assert at == [bench.QUICK_STEPS / PARTS / 2] * len(at)
