@@ -6,12 +6,12 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import ray
 
-_SETTLE_SECONDS, _AT_REST = 60.0, 0.05
+_SETTLE_SECONDS, _AT_REST = 180.0, 0.05
 STANDING = "STANDING_RAY"
 """Environment variable: the address of a cluster that stands already, for ``cluster`` to join."""
 
@@ -57,21 +57,26 @@ def cluster(cpus: int, store_bytes: int = 1 << 30, preload: Sequence[str] = ()) 
 
 
 def settle(workers: int) -> None:
-    """Wait until so many of Ray's processes have nothing to do and use no CPU, or a minute is over.
-
-    Ray starts a process for each of its CPUs ahead.
-    """
-    deadline, used = time.monotonic() + _SETTLE_SECONDS, -1.0
+    """Wait until so many of Ray's processes wait for work and use no CPU; three minutes at most."""
+    deadline, used = time.monotonic() + _SETTLE_SECONDS, 0.0
     while time.monotonic() < deadline:
         time.sleep(1.0)
-        idle = [each for each in map(process, descendants()) if _is_idle(each)]
-        before, used = used, sum(sum(each.cpu_times()[:2]) for each in idle)
+        idle = _idle()
+        before, used = used, sum(idle)
         if len(idle) >= workers and used - before < _AT_REST * len(idle):
             return
 
 
-def _is_idle(worker: Any) -> bool:
-    return "ray::IDLE" in " ".join(worker.cmdline())
+def _idle() -> list[float]:
+    """CPU-seconds of each of Ray's processes that waits for work."""
+    import psutil  # noqa: PLC0415  # Ray's own copy
+
+    found = []
+    for child in process(os.getpid()).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if "ray::IDLE" in " ".join(child.cmdline()):
+                found.append(sum(child.cpu_times()[:2]))
+    return found
 
 
 def results(calls: Sequence[Any], what: str, seconds: float) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,8 @@ import torch
 from evaluation.baselines.one_file_ppo import Array, Loop, Rollout, Settings
 
 Weights = Mapping[str, Array]
+MODULES = (__name__, "ale_py")
+"""What the process of a sampler imports, and may import ahead."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,10 @@ class Sampler:
     def sample(self, weights: Weights) -> Round:
         """Sample one round with these weights."""
         loop = self._loop
-        loop.network.load_state_dict({n: torch.tensor(value) for n, value in weights.items()})
+        with warnings.catch_warnings():  # Ray's arrays cannot be written, and nobody does
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+            tensors = {n: torch.as_tensor(value) for n, value in weights.items()}
+        loop.network.load_state_dict(tensors, assign=True)
         loop.returns.clear()
         began = time.perf_counter()
         loop.act()

@@ -2,8 +2,9 @@
 
 The driver is the learner. As it knows the schedule, it has Ray create actors ``--early`` updates
 before they are due, without waiting, and waits once it needs them. From then on they hold their CPU
-to the end ("fixed-scale": Ray cannot lend a CPU out between rounds). Prints a JSON line per update,
-then the answer.
+to the end ("fixed-scale": Ray cannot lend a CPU out between rounds). With ``--preload`` Ray has a
+process for each actor before the clock starts, with the modules imported. Prints a JSON line per
+update, then the answer.
 
 ``python -m evaluation.elasticity.ray_adaptive --schedule 2:0,4:5,6:10 --count 15``
 """
@@ -25,8 +26,8 @@ import torch
 
 from evaluation.baselines.one_file_ppo import SETTINGS, Settings
 from evaluation.baselines.ray_actors import ActiveActors, shared
-from evaluation.baselines.ray_cluster import cluster, results, wait_for
-from evaluation.baselines.split_ppo import Learner, Round, Sampler
+from evaluation.baselines.ray_cluster import cluster, results, settle, wait_for
+from evaluation.baselines.split_ppo import MODULES, Learner, Round, Sampler
 from evaluation.baselines.timing import answer
 from evaluation.elasticity.adaptive import Schedule, Update, line, parse, summary, write
 
@@ -117,6 +118,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--early", type=int, default=1, help="updates by which actors are asked for early"
     )
+    parser.add_argument("--preload", action="store_true", help="import ahead what actors import")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--deadline", type=float, default=120.0, help="seconds, of every wait")
     options = parser.parse_args(arguments)
@@ -139,7 +141,10 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     settings, most = settings_of(options), options.schedule.most
     updates = []
-    with cluster(most, store_bytes(settings, most)):
+    preload = MODULES if options.preload else ()
+    with cluster(most, store_bytes(settings, most), preload):
+        if preload:
+            settle(most)
         run = Run(
             settings, options.schedule, options.count, options.seed, options.deadline, options.early
         )

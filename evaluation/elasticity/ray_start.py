@@ -24,11 +24,10 @@ import ray
 
 from evaluation.baselines.one_file_ppo import SETTINGS, Settings
 from evaluation.baselines.ray_cluster import cluster, descendants, process, results, settle
-from evaluation.baselines.split_ppo import Sampler
+from evaluation.baselines.split_ppo import MODULES, Sampler
 from evaluation.baselines.timing import answer
 
 _MOST_IDLE = 64
-_MODULES = (Sampler.__module__, "ale_py")
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     settings = replace(SETTINGS["pong-ale"], envs=options.envs, steps=options.steps)
     cpus = options.together + options.repeats if options.preload else options.cpus
-    with cluster(cpus, preload=_MODULES if options.preload else ()):
+    with cluster(cpus, preload=MODULES if options.preload else ()):
         starter = Starter(settings, options.deadline)
         how = preloaded if options.preload else measure
         found = how(starter, options.repeats, options.together)

@@ -1,7 +1,8 @@
 """Table 6 and Figure 16: 4 to 32 actors by 4, in 200 and in 40 updates, beside Ray's core.
 
 An actor has one game of Pong and rounds of 64 steps, an eighth of the paper's, and the learner
-makes one epoch: what two cores carry, which all 32 actors share with the learner.
+makes one epoch: what two cores carry, which all 32 actors share with the learner. Ray has a process
+for each actor before the clock starts, with the modules imported.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _contestants(size: Size, results: Results, path: Path, say: Say) -> Iterator
         "--schedule", size.schedule, "--count", str(size.updates), "--steps", str(size.steps),
         "--envs", "1", "--epochs", "1", "--updates", str(path),
     )  # fmt: skip
-    for who, call in calls(words, _DEADLINE_SECONDS, say).items():
+    for who, call in calls(words, _DEADLINE_SECONDS, say, "--preload").items():
         cases = {key: (case(size, said, who), "s") for key, said in MEASURES.items()}
         name = f"{who}, {size.updates} updates"
         yield Contestant(name, cases, _followed(call, results, path, name))

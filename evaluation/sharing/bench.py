@@ -91,13 +91,13 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     contestants = [
         *_ours(ppo(updates), counts),
         *([] if quick else _ours(SAC, counts)),
-        *_rays("PPO", RAY_NARROW, ray_ppo(updates, say, "1"), counts),
-        *([] if quick else _rays("PPO", RAY, ray_ppo(updates, say), counts[:1])),
-        *([] if quick else _rays("PPO", RAY_IN_TURN, ray_ppo(updates, say), counts[1:], 1)),
-        *([] if quick else _rays("PPO", RAY_BY_TWO, ray_ppo(updates, say, "1"), counts[2:], 2)),
-        *([] if quick else _rays("SAC", RAY, ray_sac(say), counts)),
-        *([] if quick else _rays("SAC", RAY_IN_TURN, ray_sac(say), counts[1:], 1)),
-        *([] if quick else _rays("SAC", RAY_BY_TWO, ray_sac(say), counts[2:], 2)),
+        *_rays("PPO", RAY_NARROW, rays_ppo(updates, say, "1"), counts),
+        *([] if quick else _rays("PPO", RAY, rays_ppo(updates, say), counts[:1])),
+        *([] if quick else _rays("PPO", RAY_IN_TURN, rays_ppo(updates, say), counts[1:], 1)),
+        *([] if quick else _rays("PPO", RAY_BY_TWO, rays_ppo(updates, say, "1"), counts[2:], 2)),
+        *([] if quick else _rays("SAC", RAY, rays_sac(say), counts)),
+        *([] if quick else _rays("SAC", RAY_IN_TURN, rays_sac(say), counts[1:], 1)),
+        *([] if quick else _rays("SAC", RAY_BY_TWO, rays_sac(say), counts[2:], 2)),
     ]
     alternate(results, contestants, repeats, say)
     if not quick:
@@ -152,17 +152,29 @@ Several = Callable[[int, int], Single]
 """A measurement of so many scripts of Ray's, so many of them at once."""
 
 
-def ray_ppo(updates: int, say: Say, threads: str = "") -> Several:
+def rays_ppo(updates: int, say: Say, threads: str = "") -> Several:
     """Scripts of Ray's with PPO; their learners have all cores by default."""
     arguments = ("--schedule", f"{SLOTS}:0", "--count", str(updates), *ppo(updates).options())
     arguments += ("--threads", threads) if threads else ()
     return _scripts("split_ppo", say, "elasticity.ray_adaptive", *arguments)
 
 
-def ray_sac(say: Say) -> Several:
-    """Scripts of Ray's with SAC."""
-    arguments = ("--actors", str(SLOTS), "--total-steps", str(SAC.steps), *SAC.options())
-    return _scripts("split_sac", say, "sharing.ray_sac", *arguments, "--threads", "1")
+def rays_sac(say: Say) -> Several:
+    """Scripts of Ray's with SAC, whose learners have a thread each."""
+    return _scripts("split_sac", say, "sharing.ray_sac", *_sac_words("1"))
+
+
+def ray_sac(say: Say, threads: str = "1") -> Single:
+    """A measurement of one such script, on a cluster of its own."""
+    return baseline(
+        "ray", "sharing.ray_sac", *_sac_words(threads), seconds=_DEADLINE_SECONDS, say=say,
+        environment=heap.ENVIRONMENT,
+    )  # fmt: skip
+
+
+def _sac_words(threads: str) -> tuple[str, ...]:
+    sizes = ("--actors", str(SLOTS), "--total-steps", str(SAC.steps))
+    return (*sizes, *SAC.options(), "--threads", threads)
 
 
 def _scripts(sampler: str, say: Say, *script: str) -> Several:

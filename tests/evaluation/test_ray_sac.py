@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -91,6 +92,23 @@ def test_actors_get_their_next_round_before_the_driver_learns_from_the_last(scri
     script.Run(SETTINGS, actors=1, seed=1, deadline=5.0).measure()
     versions = [version for _, version, _ in Sampler.asked]
     assert versions == [0, 0, 0, 0, 0, 0, 4, 8]
+
+
+def test_actors_that_are_ordered_act_once_they_are_waited_for(script: Any) -> None:
+    actors = script.ActiveActors(Sampler, SETTINGS, 1, 5.0)
+    actors.grow(1)
+    actors.order(3)
+    assert len([*actors]) == 1
+    actors.grow(3)
+    assert len([*actors]) == 3
+
+
+def test_no_more_cpus_are_held_than_there_are(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    actors = script.ActiveActors(Sampler, SETTINGS, 1, 5.0)
+    actors.grow(64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    began = min(actors._since)
+    assert actors.held() <= 2 * (time.perf_counter() - began)
 
 
 def test_actions_are_random_until_there_are_enough_transitions(script: Any) -> None:
