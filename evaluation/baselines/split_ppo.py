@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from evaluation.baselines.one_file_ppo import Array, Loop, Rollout, Settings
+from evaluation.baselines.one_file_ppo import Array, Loop, Nature, Rollout, Settings
 
 Weights = Mapping[str, Array]
 MODULES = (__name__, "ale_py")
@@ -57,6 +57,8 @@ class Sampler:
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             tensors = {n: torch.as_tensor(value) for n, value in weights.items()}
         loop.network.load_state_dict(tensors, assign=True)
+        if isinstance(loop.network, Nature):  # weights come in the usual layout
+            loop.network.to(memory_format=loop.network.layout)  # type: ignore[call-overload]
         loop.returns.clear()
         began = time.perf_counter()
         loop.act()

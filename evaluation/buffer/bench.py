@@ -88,7 +88,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, ("artos/buffer",))
+BENCHMARK = Benchmark(measure, ("artos/buffer", "artos/system"))
 
 
 def _baseline(name: str, arguments: Sequence[str], say: Say) -> Contestant:

@@ -14,7 +14,17 @@ MEMBERS = (
     "artos/actors", "artos/buffer", "artos/envs", "artos/learners", "artos/losses",
     "artos/policies", "artos/runtime", "artos/system", "triggers", "head/run",
 )  # fmt: skip
-SHARED = ("evaluation/baselines", "evaluation/workloads")
+_BASELINES = "evaluation/baselines"
+SHARED = (
+    *(f"{_BASELINES}/{name}.py"
+      for name in ("environments", "guard", "one_file_ppo", "processes", "ray_cluster", "timing")),
+    "evaluation/workloads",
+)  # fmt: skip
+RAY_CORE = tuple(
+    f"{_BASELINES}/{name}.py"
+    for name in ("ray_actors", "split_pictures_sac", "split_ppo", "split_sac")
+)
+"""What Ray's core is given to run."""
 POOL = ("artos/pool",)
 ELASTIC = (*POOL, "workers/actors", "workers/checkpoint")
 LAB = ("evaluation/control_plane", "evaluation/lab")

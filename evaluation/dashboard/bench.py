@@ -14,7 +14,7 @@ MEGABYTES, BROWSERS = 1_000, 20
 OPEN_GOAL, HEAD_GOAL = 2.0, 5.0
 """Seconds until a run of 1 GB is shown, and percent of a core that 20 browsers cost the head."""
 DRAWN_GOAL = 0.5 * BROWSERS / TIMELINE_SECONDS
-"""Timelines a second: half as many as are asked for where each is there at once."""
+"""Timelines a second: half of what would be asked for if every answer came at once."""
 _DEADLINE_SECONDS = 900.0
 
 
@@ -33,8 +33,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         BROWSERS: f"what {BROWSERS} that follow timelines of as many runs cost it: {OURS}",
     }
     drawn = {
-        1: f"how often these are shown that run's timeline: {OURS}",
-        BROWSERS: f"how often these are shown those of as many runs: {OURS}",
+        1: f"timelines drawn a second, {BROWSERS} pages of one run: {OURS}",
+        BROWSERS: f"timelines drawn a second, {BROWSERS} pages, each of another run: {OURS}",
     }
     with tempfile.TemporaryDirectory(prefix="artos-dashboard-") as folder:
         say(f"dashboard: writing a journal of {megabytes:,} MB")

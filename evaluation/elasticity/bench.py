@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from artos.system import heap
-from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
+from evaluation.core.benchmark import ELASTIC, MEMBERS, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import TIMES, Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.elasticity import adaptive
@@ -108,7 +108,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC))
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC, *RAY_CORE))
 
 
 def judge(results: Results, scale: Scale) -> None:

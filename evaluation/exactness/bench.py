@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
-from evaluation.core.benchmark import CLUSTER, MEMBERS, Benchmark
+from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, POOL, Benchmark
 from evaluation.core.report import Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate
 from evaluation.exactness.trial import CASES, Trial, trial
@@ -14,6 +15,8 @@ RUNS = 13
 """Fewest runs of each case: more than a hundred in all."""
 PAUSE_SECONDS = 3.0
 """Mean time between two disturbances of a run."""
+DIFFERING = Path("bench-results", "exactness")
+"""Where runs are kept that did not come out bit for bit."""
 RECORDED_GOAL = 1.0
 """MB a minute that a replay needs, at most. A run that is killed records its starts again."""
 _MEASURES = {
@@ -53,13 +56,16 @@ def rates(found: Trial) -> dict[str, float]:
 
 
 def _contestant(name: str, folder: Path, results: Results) -> Contestant:
+    notes: list[str] = []
+
     def measured() -> Answer:
         seed = results.repetition
         run = f"{name}-{seed}".lower().replace(",", "").replace(" ", "-")
         answer = rates(found := trial(CASES[name], folder / run, seed, PAUSE_SECONDS))
         if answer["differs"]:
-            why = f"{found.run}: {found.outcome}, {found.versions} versions. {found.why}"
-            results.remark(_cases(name)["differs"][0], why)
+            shutil.copytree(folder / run, DIFFERING / run, symlinks=True, dirs_exist_ok=True)
+            notes.append(f"{found.run}: {found.outcome}, {found.versions} versions. {found.why}")
+            results.remark(_cases(name)["differs"][0], "; ".join(notes))
         return Answer(answer, {})
 
     return Contestant(name, _cases(name), measured)
@@ -69,4 +75,4 @@ def _cases(name: str) -> dict[str, tuple[str, str]]:
     return {key: (f"{case}: {name}", unit) for key, (case, unit) in _MEASURES.items()}
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *CLUSTER, "deploy/replay"))
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, *CLUSTER, *LAB, "deploy/local", "deploy/replay"))

@@ -54,4 +54,6 @@ def disturbed(
 
 def _told(cluster: SmallCluster, word: str, node: str, number: int) -> bool:
     """Drain a node, or have it back; returns whether that was done."""
-    return cluster.artos(f"{word}-{number}", word, node).wait(_COMMAND_SECONDS) == 0
+    with suppress(subprocess.TimeoutExpired):
+        return cluster.artos(f"{word}-{number}", word, node).wait(_COMMAND_SECONDS) == 0
+    return False

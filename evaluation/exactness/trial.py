@@ -149,13 +149,15 @@ def _disturb(
 
 
 def _replayed(run: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "artos", "replay", str(run), "--verify", "--json", "--trust"],
-        capture_output=True, text=True, check=False, timeout=_DEADLINE_SECONDS,
-        stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    words = ("replay", str(run), "--verify", "--json", "--trust")
     try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "artos", *words], capture_output=True, text=True,
+            check=False, timeout=_DEADLINE_SECONDS, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
         found: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it was not replayed within {_DEADLINE_SECONDS:g} s"}
     except ValueError:
         return {"error": done.stderr[-500:]}
     return found

@@ -12,8 +12,8 @@ from typing import get_args
 from artos.learners.compiler import Switch
 from artos.pool.pool import Pool
 from artos.specs.levels import Level
-from artos.system import gpus
-from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
+from artos.system import gpus, heap
+from evaluation.core.benchmark import MEMBERS, POOL, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.gpu.busy import BUSY, watched
@@ -74,7 +74,9 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/sharing", "evaluation/throughput"))
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, *POOL, *RAY_CORE, "evaluation/sharing", "evaluation/throughput")
+)
 
 
 # -- what a hand-over costs ------------------------------------------------------------------------
@@ -134,11 +136,13 @@ def _pong(device: str, quick: bool, say: Say) -> Iterator[Contestant]:
     timed = ("--seconds", seconds)
     calls = {
         OURS: ours(*run, seconds=_DEADLINE_SECONDS),
-        ONE_FILE: ours(*one, *timed, seconds=_DEADLINE_SECONDS),
-        COMPILED: ours(*one, *timed, "--compile", seconds=_DEADLINE_SECONDS),
+        ONE_FILE: ours(*one, *timed, seconds=_DEADLINE_SECONDS, environment=heap.ENVIRONMENT),
+        COMPILED: ours(
+            *one, *timed, "--compile", seconds=_DEADLINE_SECONDS, environment=heap.ENVIRONMENT
+        ),
         SB3: baseline(
             "sb3", "throughput.sb3_side", "--env", "pong", "--device", device, "--threads", "2",
-            *timed, seconds=_DEADLINE_SECONDS, say=say,
+            *timed, seconds=_DEADLINE_SECONDS, say=say, environment=heap.ENVIRONMENT,
         ),
     }  # fmt: skip
     if device == CPU:

@@ -7,18 +7,34 @@ from pathlib import Path
 
 import psutil
 
+from artos.errors import ArtosError
 from artos.system.closing import Closing
 from artos.transport.keys import make_keys
-from evaluation.lab.namespaces import Host, Network, until
+from evaluation.lab.namespaces import Host, Network, until, why_not
 
 _PORT = 7700
+
+
+class NoCluster(ArtosError):
+    """A run on a cluster could not be made. ``why`` says what was missing, or what it said."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"no run on a cluster: {why}")
 
 
 class SmallCluster(Closing):
     """A head that listens; what its processes say is in ``home``, and so are its runs."""
 
     def __init__(self, home: Path, config: str = "", seconds: float = 900.0) -> None:
-        """``config`` is the head's; raises DeadlineExceeded if it does not listen in time."""
+        """``config`` is the head's.
+
+        Raises:
+            NoCluster: there are no namespaces here.
+            DeadlineExceeded: the head does not listen within so many ``seconds``.
+        """
+        if why := why_not():
+            raise NoCluster(why)
         self.home, self.runs, self._network = home, home / "runs", Network()
         self.workers: dict[str, Host] = {}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}

@@ -7,7 +7,7 @@ Figure 13b.
 
 from __future__ import annotations
 
-from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
+from evaluation.core.benchmark import MEMBERS, POOL, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate
 from evaluation.paper.said import FIGURE_5, beside
@@ -40,4 +40,6 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/replay", "evaluation/sharing"))
+BENCHMARK = Benchmark(
+    measure, (*MEMBERS, *POOL, *RAY_CORE, "evaluation/replay", "evaluation/sharing")
+)

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from evaluation.core.benchmark import CLUSTER, ELASTIC, Benchmark
+from evaluation.core.benchmark import CLUSTER, ELASTIC, LAB, MEMBERS, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Results, split
 from evaluation.core.runner import Contestant, Say, alternate
 from evaluation.elasticity import bench as elasticity
@@ -78,5 +78,7 @@ def _compared(contestants: Iterable[Contestant], most: str) -> Iterator[Contesta
 
 
 BENCHMARK = Benchmark(
-    measure, ("artos/buffer", *CLUSTER, *ELASTIC, "evaluation/elasticity", "evaluation/pipelining")
-)
+    measure,
+    (*MEMBERS, *CLUSTER, *ELASTIC, *LAB, *RAY_CORE, "evaluation/elasticity",
+     "evaluation/pipelining", "head/daemon"),
+)  # fmt: skip

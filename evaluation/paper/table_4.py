@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from artos.system import heap
-from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
+from evaluation.core.benchmark import MEMBERS, POOL, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Report, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.paper import curves
@@ -190,5 +190,5 @@ def draw(report: Report, path: Path) -> list[Path]:
 
 
 BENCHMARK = Benchmark(
-    measure, (*MEMBERS, *POOL, "evaluation/elasticity", "evaluation/sharing"), draw
+    measure, (*MEMBERS, *POOL, *RAY_CORE, "evaluation/elasticity", "evaluation/sharing"), draw
 )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluation.core.benchmark import ELASTIC, MEMBERS, Benchmark
+from evaluation.core.benchmark import ELASTIC, MEMBERS, RAY_CORE, Benchmark
 from evaluation.core.figure import save
 from evaluation.core.report import OURS, Report, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate
@@ -139,4 +139,4 @@ def draw(report: Report, path: Path) -> list[Path]:
     return [made]
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC, "evaluation/elasticity"), draw)
+BENCHMARK = Benchmark(measure, (*MEMBERS, *ELASTIC, *RAY_CORE, "evaluation/elasticity"), draw)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from evaluation.core.benchmark import CLUSTER, LAB, Benchmark
+from evaluation.core.benchmark import CLUSTER, LAB, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import Say, alternate
 from evaluation.pipelining.cases import (
@@ -59,7 +59,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
 
 
 BENCHMARK = Benchmark(
-    measure, ("artos/buffer", *CLUSTER, *LAB, "head/run", "head/daemon"), draw_all
+    measure, ("artos/buffer", *CLUSTER, *LAB, *RAY_CORE, "head/run", "head/daemon"), draw_all
 )
 
 

@@ -83,9 +83,11 @@ def measure(
             results.require(slower, _MOST, "at most")
         if mine and theirs:
             results.add(agrees, "share", agreement(mine, theirs))
+        notes = []
         if (fewest := min(len(mine), len(theirs))) < seeds:
             judged, unit = (agrees, "share") if task.bar is None else (slower, "ratio")
-            results.missed(judged, unit, f"one of the two has {fewest} of {seeds} curves")
+            notes.append(f"one of the two has {fewest} of {seeds} curves")
+            results.missed(judged, unit, notes[0])
         if task.bar is None or not mine or not theirs:
             continue
         steps = _steps(task, quick)
@@ -94,7 +96,8 @@ def measure(
         for one, other in zip(ours_at, theirs_at, strict=False):
             results.add(slower, "ratio", one / min(other, steps))
         if never := ours_at.count(math.inf):
-            results.remark(slower, f"infinite with {never} of {len(ours_at)} seeds of ours")
+            notes.append(f"infinite with {never} of {len(ours_at)} seeds of ours")
+            results.remark(slower, "; ".join(notes))
     return results
 
 

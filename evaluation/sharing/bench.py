@@ -3,9 +3,10 @@
 Ours run at once, taking slots and device in turns, and one after the other. Ray has as many
 scripts on one cluster, which stands before the clock starts; each keeps its CPUs and its learner's
 device to its end: side by side, with a thread a learner (with all cores each, four PPO scripts at
-once took 1.6 times as long as in turn), two by two, and one after the other, with all cores. The
-way that is done first counts. What is held is compared with those in turn, which have the one
-device and the two CPUs that ours have: side by side, Ray's have a device each.
+once took 1.6 times as long as in turn), two by two, and one after the other, with all cores (SAC's
+learners have one thread throughout). The way that is done first counts. What is held is compared
+with those in turn, which have the one device and the two CPUs that ours have: side by side, Ray's
+have a device each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from artos.system import heap
-from evaluation.core.benchmark import MEMBERS, POOL, Benchmark
+from evaluation.core.benchmark import MEMBERS, POOL, RAY_CORE, Benchmark
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.sharing.cases import (
@@ -105,7 +106,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     return results
 
 
-BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, "evaluation/elasticity"), draw_all)
+BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, *RAY_CORE, "evaluation/elasticity"), draw_all)
 
 
 def compare(results: Results) -> None:
@@ -156,12 +157,14 @@ def rays_ppo(updates: int, say: Say, threads: str = "") -> Several:
     """Scripts of Ray's with PPO; their learners have all cores by default."""
     arguments = ("--schedule", f"{SLOTS}:0", "--count", str(updates), *ppo(updates).options())
     arguments += ("--threads", threads) if threads else ()
-    return _scripts("split_ppo", say, "elasticity.ray_adaptive", *arguments)
+    return _scripts(
+        "evaluation.baselines.split_ppo,ale_py", say, "elasticity.ray_adaptive", *arguments
+    )
 
 
 def rays_sac(say: Say) -> Several:
     """Scripts of Ray's with SAC, whose learners have a thread each."""
-    return _scripts("split_sac", say, "sharing.ray_sac", *_sac_words("1"))
+    return _scripts("evaluation.baselines.split_sac", say, "sharing.ray_sac", *_sac_words("1"))
 
 
 def ray_sac(say: Say, threads: str = "1") -> Single:
@@ -177,11 +180,11 @@ def _sac_words(threads: str) -> tuple[str, ...]:
     return (*sizes, *SAC.options(), "--threads", threads)
 
 
-def _scripts(sampler: str, say: Say, *script: str) -> Several:
+def _scripts(modules: str, say: Say, *script: str) -> Several:
     def several(count: int, at_once: int) -> Single:
         return baseline(
             "ray", "sharing.ray_several", "--count", str(count), "--at-once", str(at_once),
-            "--cpus", str(SLOTS), "--preload", f"evaluation.baselines.{sampler}", *script,
+            "--cpus", str(SLOTS), "--preload", modules, *script,
             seconds=_DEADLINE_SECONDS, say=say, environment=heap.ENVIRONMENT,
         )  # fmt: skip
 

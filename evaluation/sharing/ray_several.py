@@ -62,13 +62,15 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2, help="how many copies")
     parser.add_argument("--at-once", type=int, default=2, help="how many of them at once")
     parser.add_argument("--cpus", type=int, default=2, help="logical CPUs for each at once")
-    parser.add_argument("--preload", help="module that Ray's processes import ahead")
+    parser.add_argument("--preload", help="modules, with commas, that Ray's processes import ahead")
     parser.add_argument("script", help="module below evaluation, then its words")
     parser.add_argument("words", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     preload = (options.preload,) if options.preload else ()
-    with cluster(options.at_once * options.cpus, options.at_once * _STORE_BYTES, preload):
-        settle(options.at_once * options.cpus)
+    # Ray ends the processes of a script with it, and starts no others ahead.
+    cpus = options.count * options.cpus
+    with cluster(cpus, options.at_once * _STORE_BYTES, preload):
+        settle(cpus)
         found = measured(options, ray.get_runtime_context().gcs_address)
     answer(found, ("ray", "torch", "gymnasium"))
 

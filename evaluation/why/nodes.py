@@ -6,21 +6,11 @@ import json
 import shutil
 from pathlib import Path
 
-from artos.errors import ArtosError
-from evaluation.lab.namespaces import why_not
-from evaluation.lab.small_cluster import SmallCluster
+from evaluation.lab.small_cluster import NoCluster, SmallCluster
 from evaluation.why.cases import QUOTA, Case, Settings, Way, words_of
 
 _MBIT = 100.0
 _SECONDS = 900.0
-
-
-class NoCluster(ArtosError):
-    """A run on a cluster could not be made. ``why`` says what was missing, or what it said."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-        super().__init__(f"no run on a cluster: {why}")
 
 
 def on_cluster(case: Case, settings: Settings, home: Path) -> Path:
@@ -29,8 +19,6 @@ def on_cluster(case: Case, settings: Settings, home: Path) -> Path:
     Raises:
         NoCluster: there are no namespaces here, or the run failed.
     """
-    if why := why_not():
-        raise NoCluster(why)
     with SmallCluster(home, _config(settings), _SECONDS) as cluster:
         worker = cluster.worker("w")
         if case.way is Way.LINK:

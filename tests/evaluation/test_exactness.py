@@ -10,10 +10,9 @@ import pytest
 from helpers import ROOT, SUPPORT
 from real_runs import TINY
 
+from evaluation.exactness import bench
 from evaluation.exactness.bench import rates
 from evaluation.exactness.trial import CASES, Case, Trial, trial
-
-pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +20,8 @@ def _from_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
+@pytest.mark.processes
+@pytest.mark.long
 def test_a_run_that_is_disturbed(tmp_path: Path) -> None:
     # With this seed somebody is killed as soon as it begins.
     found = rates(trial(CASES["IMPALA"], tmp_path / "impala-36", 36, pause=1.0))
@@ -30,6 +31,8 @@ def test_a_run_that_is_disturbed(tmp_path: Path) -> None:
     assert found["recorded"] > 0
 
 
+@pytest.mark.processes
+@pytest.mark.long
 def test_a_run_that_nothing_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends before anybody disturbs it."""
     monkeypatch.chdir(tmp_path)
@@ -46,3 +49,24 @@ def test_what_was_not_compared_differs() -> None:
     assert not rates(same)["differs"]
     for other in ({"equal": False}, {"versions": 0}, {"outcome": "status 1"}):
         assert rates(msgspec.structs.replace(same, **other))["differs"]
+
+
+def test_one_run_that_differs_is_kept_and_misses_the_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The median of all runs would hide it."""
+
+    def tried(case: Case, folder: Path, seed: int, pause: float) -> Trial:
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        return Trial(folder.name, "done", 1, 0, 10.0, 5, seed not in (2, 5), 1_000, "row 3")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bench, "trial", tried)
+    monkeypatch.setattr(bench, "CASES", {"PPO, two replicas": CASES["PPO, two replicas"]})
+    found = bench.measure(3, False, lambda _: None).report()
+    [differs] = [row for row in found.rows if row.group.startswith("runs that did not")]
+    assert (differs.n, differs.median, differs.holds) == (bench.RUNS, 0.0, False)
+    assert "ppo-two-replicas-2: done" in differs.note
+    assert "ppo-two-replicas-5: done" in differs.note
+    assert (tmp_path / bench.DIFFERING / "ppo-two-replicas-2" / "config.json").exists()

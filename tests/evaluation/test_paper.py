@@ -69,7 +69,7 @@ def test_what_processes_use_is_seen() -> None:
 def test_the_start_is_not_held_against_what_is_used() -> None:
     first = Update(0, 16, 20.0, 1.0, 0.0, 0.0, 3.0, 24.0, 48.0, 30.0)
     second = Update(1, 16, 0.0, 1.0, 0.0, 0.0, 3.0, 4.0, 56.0, 32.0)
-    assert figure_2._used([first, second]) == 25.0
+    assert figure_2._kept([first, second]) == 25.0
 
 
 def test_the_number_of_actors_grows_by_four() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 from helpers import ROOT
@@ -201,3 +202,20 @@ def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path,
     assert whole("all", None) != 0
     assert done == ["triggers", "replay"]
     assert "buffer could not be measured: Stale: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", registry.BENCHMARKS)
+def test_marks_of_older_code_count_what_is_written_here_of_rivals(name: str) -> None:
+    """All of the baselines that are named in what a benchmark counts of ``evaluation/``."""
+    measures = {*registry.BENCHMARKS[name].measures}
+    counted = [ROOT / each for each in measures if each.startswith("evaluation/")]
+    files = [file for each in counted for file in (each.rglob("*.py") if each.is_dir() else [each])]
+    words = {
+        word
+        for file in files
+        for line in file.read_text().splitlines()
+        if "baselines" in line
+        for word in re.findall(r"\w+", line)
+    }
+    there = {file.stem for file in (ROOT / "evaluation" / "baselines").glob("[!_]*.py")}
+    assert {f"evaluation/baselines/{each}.py" for each in words & there} <= measures

@@ -56,8 +56,6 @@ def test_the_share_of_what_is_possible(
     assert Judged("", "", 1.0, planted, advised, best).possible == possible
 
 
-@pytest.mark.long
-@pytest.mark.processes
 def test_one_that_is_not_named_once_misses_its_goal(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = count()
 
@@ -70,6 +68,8 @@ def test_one_that_is_not_named_once_misses_its_goal(monkeypatch: pytest.MonkeyPa
     assert [row.holds for row in rows if row.group == bench.NAMED] == [False, True]
 
 
+@pytest.mark.long
+@pytest.mark.processes
 def test_a_case_is_judged() -> None:
     case, said = next(case for case in CASES if case.bottleneck == "lag gate"), list[str]()
     short = Case(case.bottleneck, case.workload, case.settings, ({"max_lag": "1"},), updates=5)
