@@ -115,6 +115,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """The log of a unit, where machines share the folder."""
         return self.logs / ("head.log" if index == HEAD else f"worker-{index}.log")
 
+    def note(self, index: int, kind: str) -> Path:
+        """What an engine notes of a unit, such as its ``pid``, where machines share the folder."""
+        return self.path / f"unit-{'head' if index == HEAD else index}.{kind}"
+
     @property
     def end_file(self) -> Path:
         """There from when it is taken down: until then runs outlive a head that is told to stop."""

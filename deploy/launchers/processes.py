@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
 from artos.system.regular_file import contents, opened
-from deploy.launchers.cluster import HEAD, Cluster
+from deploy.launchers.cluster import Cluster
 from deploy.launchers.launcher import Unit
 
+_PID = "pid"
 _SAME = 1.0
 """Seconds by which two readings of when a process began may differ."""
 
@@ -27,13 +27,13 @@ def start(cluster: Cluster, index: int) -> None:
             cwd=cluster.path, start_new_session=True,
         )  # fmt: skip
     began = psutil.Process(child.pid).create_time()
-    _record(cluster, index).write_text(f"{child.pid} {began}")
+    cluster.note(index, _PID).write_text(f"{child.pid} {began}")
 
 
 def found(cluster: Cluster, index: int) -> Iterator[Unit]:
     """The unit of that index, if it lives."""
     with suppress(OSError, ValueError, psutil.Error):
-        pid, began = contents(_record(cluster, index)).split()
+        pid, began = contents(cluster.note(index, _PID)).split()
         process = psutil.Process(int(pid))
         lives = abs(process.create_time() - float(began)) < _SAME
         if lives and process.status() != psutil.STATUS_ZOMBIE:
@@ -50,8 +50,4 @@ def stop(unit: Unit, *, now: bool) -> None:
 
 def clear(cluster: Cluster, index: int) -> None:
     """Remove what ``start`` wrote down."""
-    _record(cluster, index).unlink(missing_ok=True)
-
-
-def _record(cluster: Cluster, index: int) -> Path:
-    return cluster.path / f"unit-{'head' if index == HEAD else index}.pid"
+    cluster.note(index, _PID).unlink(missing_ok=True)

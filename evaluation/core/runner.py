@@ -38,6 +38,11 @@ class Contestant:
     scale: Mapping[str, float] | None = None
 
 
+def cases_of(measures: Mapping[str, tuple[str, str]], who: str) -> dict[str, tuple[str, str]]:
+    """A contestant's ``cases``, of measures whose case is the same for all but for ``who``."""
+    return {key: (f"{case}: {who}", unit) for key, (case, unit) in measures.items()}
+
+
 def alternate(
     results: Results, contestants: Sequence[Contestant], repeats: int, say: Say = print
 ) -> None:

@@ -17,7 +17,7 @@ from artos.errors import ArtosError
 from deploy.launchers.scaling import PATIENCE
 from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, Benchmark
 from evaluation.core.report import Results
-from evaluation.core.runner import Contestant, Say, alternate
+from evaluation.core.runner import Contestant, Say, alternate, cases_of
 from evaluation.demand import artos_side, ray_side
 from evaluation.demand.arrivals import QUICK, TRACE
 from evaluation.engines.preempted import on_slurm
@@ -64,10 +64,6 @@ def _contestants(there: Slurm, python: Path, quick: bool) -> Iterator[Contestant
     for name, nodes in ((ELASTIC, f"0..{WORKERS}"), (FIXED, str(WORKERS))):
         way = by_slurm(there, nodes)
         measured = partial(artos_side.measure, way, units, there.folder, arrivals)
-        yield Contestant(name, _cases(name), measured)
+        yield Contestant(name, cases_of(_CASES, name), measured)
     measured = partial(ray_side.measure, python, there.folder, PATIENCE, arrivals)
-    yield Contestant(RAY, _cases(RAY), measured)
-
-
-def _cases(who: str) -> dict[str, tuple[str, str]]:
-    return {key: (f"{case}: {who}", unit) for key, (case, unit) in _CASES.items()}
+    yield Contestant(RAY, cases_of(_CASES, RAY), measured)

@@ -8,7 +8,7 @@ environment, which need a CPU of their node each, run while workers are taken aw
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from artos.errors import ArtosError
 from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, Benchmark
 from evaluation.core.report import Results
-from evaluation.core.runner import Contestant, Say, alternate, ours
+from evaluation.core.runner import Contestant, Say, alternate, cases_of, ours
 from evaluation.engines import preempted, simulated, starting
 from evaluation.engines.ways import BY_HAND, RAY, SLURM, SSH, Places, places
 
@@ -94,7 +94,7 @@ def _started(there: Places, quick: bool) -> Iterator[Contestant]:
     seconds = 2.0 if quick else FOLLOWED
     for name, way in there.ways.items():
         measured = partial(starting.measure, way, seconds)
-        yield Contestant(name, _cases(_STARTING, name), measured)
+        yield Contestant(name, cases_of(_STARTING, name), measured)
 
 
 def _taken(there: Places, quick: bool) -> Iterator[Contestant]:
@@ -105,19 +105,15 @@ def _taken(there: Places, quick: bool) -> Iterator[Contestant]:
         for how, events, watched in ((_STEADY, 0, seconds / 3), (_TAKEN, most, seconds)):
             who, runs = f"{engine}, {how}", count()
             measured = partial(preempted.measure, way, units, there.folder, watched, events, runs)
-            yield Contestant(who, _cases(_PREEMPTED, who), measured)
+            yield Contestant(who, cases_of(_PREEMPTED, who), measured)
 
 
 def _many(quick: bool) -> Iterator[Contestant]:
     for nodes in _HEADS[:1] if quick else _HEADS:
         load = ours("control_plane.head_load", "--workers", str(nodes), seconds=300.0)
-        cases = _cases(_OF_A_HEAD, f"{nodes:,} nodes")
+        cases = cases_of(_OF_A_HEAD, f"{nodes:,} nodes")
         yield Contestant(f"a head with {nodes:,} nodes", cases, load)
     for nodes in _SIMULATED[:1] if quick else _SIMULATED:
         taken = partial(simulated.measure, nodes, 0.1 if quick else 3.0)
-        cases = _cases(_OF_A_SCHEDULER, f"{nodes:,} nodes")
+        cases = cases_of(_OF_A_SCHEDULER, f"{nodes:,} nodes")
         yield Contestant(f"a scheduler with {nodes:,} nodes", cases, taken)
-
-
-def _cases(measures: Mapping[str, tuple[str, str]], who: str) -> dict[str, tuple[str, str]]:
-    return {key: (f"{case}: {who}", unit) for key, (case, unit) in measures.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evaluation.core.benchmark import CLUSTER, LAB, MEMBERS, POOL, Benchmark
 from evaluation.core.report import Results
-from evaluation.core.runner import Answer, Contestant, Say, alternate
+from evaluation.core.runner import Answer, Contestant, Say, alternate, cases_of
 from evaluation.exactness.trial import CASES, Trial, trial
 
 RUNS = 13
@@ -38,8 +38,8 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         contestants = [_contestant(name, Path(folder), results) for name in chosen]
         alternate(results, contestants, runs, say)
     for name in chosen:
-        results.require(_cases(name)["differs"][0], 0.0, every=True)
-        results.require(_cases(name)["recorded"][0], RECORDED_GOAL)
+        results.require(cases_of(_MEASURES, name)["differs"][0], 0.0, every=True)
+        results.require(cases_of(_MEASURES, name)["recorded"][0], RECORDED_GOAL)
     return results
 
 
@@ -65,14 +65,10 @@ def _contestant(name: str, folder: Path, results: Results) -> Contestant:
         if answer["differs"]:
             shutil.copytree(folder / run, DIFFERING / run, symlinks=True, dirs_exist_ok=True)
             notes.append(f"{found.run}: {found.outcome}, {found.versions} versions. {found.why}")
-            results.remark(_cases(name)["differs"][0], "; ".join(notes))
+            results.remark(cases_of(_MEASURES, name)["differs"][0], "; ".join(notes))
         return Answer(answer, {})
 
-    return Contestant(name, _cases(name), measured)
-
-
-def _cases(name: str) -> dict[str, tuple[str, str]]:
-    return {key: (f"{case}: {name}", unit) for key, (case, unit) in _MEASURES.items()}
+    return Contestant(name, cases_of(_MEASURES, name), measured)
 
 
 BENCHMARK = Benchmark(measure, (*MEMBERS, *POOL, *CLUSTER, *LAB, "deploy/local", "deploy/replay"))

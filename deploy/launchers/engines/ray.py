@@ -34,6 +34,8 @@ _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
 _ACCESS = "RAY_AUTH_"
+_ASKED = "asked"
+"""The note whose time is that at which a unit's group was asked for."""
 _ENDS = ("setpriv", "--pdeathsig")
 _APART = (*_ENDS, "KILL", "setsid", "--fork", "--wait", *_ENDS, "TERM")
 """Ray kills an actor's child and its process group at once with the actor. A worker's process is
@@ -155,7 +157,7 @@ class Engine(Launcher):
                 if (old := self._holder(index)) is not None:  # its group was removed by others
                     ray.kill(old)
                 with suppress(OSError):  # it only says since when the group waits
-                    self._asked(index).touch()
+                    self._cluster.note(index, _ASKED).touch()
                 group = placement_group([bundle], "STRICT_PACK", name=name, lifetime="detached")
                 log = self._cluster.log(index)
                 ray.remote(Holder).options(
@@ -215,7 +217,7 @@ class Engine(Launcher):
 
     def clear(self) -> None:
         """Remove what ``start`` wrote down."""
-        for file in self._cluster.path.glob("unit-*.asked"):
+        for file in self._cluster.path.glob(f"unit-*.{_ASKED}"):
             file.unlink(missing_ok=True)
 
     def here(self) -> Here:
@@ -253,15 +255,11 @@ class Engine(Launcher):
         """One that waits, and has not run since its group was asked for, does so since then."""
         if unit.state == "waits":
             with suppress(OSError):
-                asked_at = self._asked(unit.index).stat().st_mtime
+                asked_at = self._cluster.note(unit.index, _ASKED).stat().st_mtime
                 log = self._cluster.log(unit.index)
                 if not log.exists() or log.stat().st_mtime < asked_at:
                     return msgspec.structs.replace(unit, since=asked_at)
         return unit
-
-    def _asked(self, index: int) -> Path:
-        """A file whose time is that at which a unit's group was asked for."""
-        return self._cluster.path / f"unit-{'head' if index == HEAD else index}.asked"
 
     def _remove(self, unit: Unit) -> None:
         import ray  # noqa: PLC0415
