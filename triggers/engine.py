@@ -73,18 +73,29 @@ class TriggerWrapper:
         try:
             firing = self.trigger.check(event, now)
         except Exception as error:  # whatever triggers of users raise
-            raise self._failed(event, f"its traceback:\n{format_exc()}") from error
+            raise self._failed(repr(event), f"its traceback:\n{format_exc()}") from error
         if firing is None:
             return None
         if not isinstance(firing, Firing):
             why = f"it returned {firing!r}: let check return a Firing, or None if it does not fire"
-            raise self._failed(event, why)
+            raise self._failed(repr(event), why)
         stamped = stamp(self.trigger_id, firing)
         self.passer.pass_message(stamped)
         return stamped
 
-    def _failed(self, event: Event, why: str) -> TriggerFailed:
-        return TriggerFailed(self.trigger_id, repr(self.trigger), repr(event), why)
+    def due(self) -> float | None:
+        """When the trigger wants a ``Tick``.
+
+        Raises:
+            TriggerFailed: the trigger raised.
+        """
+        try:
+            return self.trigger.due()
+        except Exception as error:  # whatever triggers of users raise
+            raise self._failed("when it is due", f"its traceback:\n{format_exc()}") from error
+
+    def _failed(self, asked: str, why: str) -> TriggerFailed:
+        return TriggerFailed(self.trigger_id, repr(self.trigger), asked, why)
 
     def __repr__(self) -> str:
         return f"<{self.trigger_id} ← {self.trigger!r}>"
@@ -148,12 +159,12 @@ class Engine:
 
     def due(self) -> float | None:
         """When the next trigger wants a ``Tick``, in seconds of the clock; None if none does."""
-        times = [due for w in self.wrappers if (due := w.trigger.due()) is not None]
+        times = [due for w in self.wrappers if (due := w.due()) is not None]
         return min(times, default=None)
 
     def clocks(self) -> set[str]:
         """Targets whose triggers will fire by the clock."""
-        return {w.trigger_id for w in self.wrappers if w.trigger.due() is not None}
+        return {w.trigger_id for w in self.wrappers if w.due() is not None}
 
     def _exhaust(self, wrapper: TriggerWrapper, event: Event, before: int) -> int:
         # A trigger returns one firing at a time; it is asked again until it has no more.

@@ -12,6 +12,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.adam import adam
 
+_NO_PROPORTION = (
+    "lr={} cannot be set: ByPart changes the lr of its parts in proportion to that of what is in "
+    "none, and that is 0; give it another one and freeze weights by requires_grad_(False)"
+)
+
 
 class Optimiser(Protocol):
     """Steps the vector it was bound to."""
@@ -233,14 +238,23 @@ class ByPart:
 
     @property
     def lr(self) -> float:
-        """That of what is in no part; setting it changes all others in proportion."""
+        """That of what is in no part; setting it changes all others in proportion.
+
+        Raises:
+            ValueError: it is 0 from the start, so nothing can be in proportion to it.
+        """
         return self._lr
 
     @lr.setter
     def lr(self, lr: float) -> None:
+        whole = self._first[""]
+        if lr != whole and not whole:
+            raise ValueError(_NO_PROPORTION.format(lr))
         self._lr = lr
         for part, optimiser in self._each:
-            optimiser.lr = lr * self._first[part] / self._first[""]
+            # A resumed run sets what it was: exactly that, without a rounding.
+            first = self._first[part]
+            optimiser.lr = first if lr == whole else lr * first / whole
 
     def step(self) -> None:
         """One step of each."""

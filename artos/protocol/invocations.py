@@ -167,8 +167,8 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     ``version`` is the policy version used (actor) or published (learner), ``beside`` has those of
     the other learners of which the actor reads something; ``returns`` and
     ``lengths`` describe the episodes that ended, ``begun`` in which configuration of the run they
-    began (empty: all in 0), ``agents`` which agent of its game each was of (empty: there are none);
-    ``times`` says where the seconds went.
+    began (empty: in that of the invocation), ``agents`` which agent of its game each was of (empty:
+    there are none); ``times`` says where the seconds went.
     ``seconds`` is how long it sampled (actor), or updated and published (learner): a duration by
     the member's own clock, which stands still while the member is an image. ``drawn`` has the lags
     of rows that the learner drew with samplers, by actor; with ``unread`` it learned from these
@@ -180,6 +180,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     ``cpu`` is how many CPU-seconds the learner's process used meanwhile, with all its threads.
     ``written`` is the row up to which the actor has written by now: a round may end early.
+    ``untold`` is how many more episodes ended, before those that ``returns`` tells of.
 
     The process manager adds for how many seconds the invocation waited for a ``slot``, if it did,
     for how many more it ``waited`` for the actor's process, and how long that process took to be
@@ -208,6 +209,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     agents: tuple[Small, ...] = ()
     beside: dict[Name, Version] = {}
     written: Count = 0
+    untold: Count = 0
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

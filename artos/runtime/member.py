@@ -250,6 +250,7 @@ class ActorRole:
             agents=tuple(self._actor.agents_ended[newest]),
             beside=self._others.versions if self._others else {},
             written=self._block.written,
+            untold=max(0, len(returns) - MOST_EPISODES),
         )
 
 

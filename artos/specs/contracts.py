@@ -78,7 +78,8 @@ class Actor:
     step_number: int = 0
     """The step being sampled, for reports of what went wrong in it."""
     begun: Sequence[int] = ()
-    """The run's configuration in which each of the episodes last told began; empty: all in 0."""
+    """The run's configuration in which each of the episodes last told began; empty: in that of the
+    round."""
     agents_ended: Sequence[int] = ()
     """Which agent of its game each of them was of, by number; empty if it plays none."""
     jumps: Sequence[str] = ()

@@ -62,14 +62,14 @@ class Dyna(TorchLearner):
         on = (self.tensor(batch["n_step.discounts"]) > 0).float()
         loss = self.learn(seen, actions, rewards, on, after)
         error = self.fit(seen, actions, rewards, on, after)
-        chance = np.random.default_rng((self.context.seed, call.firing))
+        chance = np.random.default_rng((self.context.seed, self.network.steps))
         for _ in range(self.plan):
             others = self.tensor(chance.integers(self.module.choices, size=len(actions)))
             with torch.no_grad():
                 there, reward, logits = self.model(seen, others)
             self.learn(seen, others, reward, logits.sigmoid(), there)
         self.target.follow(self.network, 0.01)
-        if call.firing % 8 == 0:
+        if self.network.steps % (8 * (1 + self.plan)) == 0:
             self.publish()
         return {"loss": loss, "model_error": error}
 

@@ -152,11 +152,14 @@ class Monitor:
         times: Mapping[str, float],
         steps: int,
         agents: Iterable[str] = (),
+        untold: int = 0,
     ) -> None:
         """An actor finished a round, when the run had made ``steps`` environment steps.
 
-        ``agents`` are those of its game that the episodes were of, if it plays one.
+        ``agents`` are those of its game that the episodes were of, if it plays one; ``untold`` more
+        episodes ended, of which only that is known.
         """
+        self.episodes += untold
         ended = [*zip(returns, lengths, strict=True)]
         for (value, length), agent in zip(ended, agents or [""] * len(ended), strict=True):
             self.returns.append(value)

@@ -205,6 +205,18 @@ def test_a_trigger_that_fails_is_named_with_its_line_of_the_table(returned: Any,
     assert caught.value.target == "learner.update"
 
 
+def test_a_trigger_that_cannot_say_when_it_is_due_is_named_too() -> None:
+    class Clockless(Faulty):
+        def due(self) -> float | None:
+            return 1 / 0
+
+    stage = Stage({"learner.update": Clockless(None)})
+    line = r"triggers\['learner.update'\], .* when it is due: its traceback:\n(.|\n)*1 / 0"
+    for asks in (stage.engine.due, stage.engine.tick, stage.engine.clocks):
+        with pytest.raises(TriggerFailed, match=line):
+            asks()
+
+
 # -- O(1) per event ----------------------------------------------------------------------------
 
 

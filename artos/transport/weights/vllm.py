@@ -120,6 +120,8 @@ class VllmServer:
     def load(self, folder: str, name: str) -> None:
         """Finish what was asked, load the weights in ``folder``, call them ``name``, go on."""
         self._answer("POST", "/pause?mode=wait")
+        # Whoever calls this may be killed at any time: new weights never have the old name.
+        self._answer("POST", "/update_weight_version", {"new_version": f"loading {name}"})
         self._answer("POST", "/update_weights", {"weight_dir": folder})
         self._answer("POST", "/update_weight_version", {"new_version": name})
         self.resume()

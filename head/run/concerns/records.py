@@ -62,8 +62,9 @@ class Records(Concern[Run]):
         if not role.samples:
             return NOTHING
         monitor.sampled(
-            member, done.returns, done.lengths, done.times, run.steps, self._agents(done)
-        )
+            member, done.returns, done.lengths, done.times, run.steps, self._agents(done),
+            done.untold,
+        )  # fmt: skip
         monitor.stepped(run.ports.clock.now() - done.seconds)
         costs = {"slot": done.slot, "waited": done.waited, "restored": done.restored}
         paid: dict[str, Any] = {

@@ -61,7 +61,7 @@ class Returns(Concern[Run]):
             self._unknown.clear()
             for last in self._last.values():
                 last.clear()
-        begun = done.begun or (0,) * len(done.returns)
+        begun = done.begun or (call.configuration,) * len(done.returns)
         new = [r for r, at in zip(done.returns, begun, strict=True) if at >= self._since]
         for name, last in self._last.items():
             last.extend(new)

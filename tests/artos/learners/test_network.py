@@ -204,6 +204,26 @@ class Joined(nn.Module):
         return found
 
 
+def test_a_part_may_learn_while_all_others_stand_still() -> None:
+    network = Network(Joined(), ByPart(Adam(0.0), head=Adam(1e-3)), None)
+    optimiser = network.optimiser
+    assert isinstance(optimiser, ByPart)
+    optimiser.lr = optimiser.lr  # as a resumed run does
+    assert [each.lr for _, each in optimiser._each if each.lr] == [1e-3]
+    with pytest.raises(ValueError, match="proportion"):
+        optimiser.lr = 1e-4
+    assert optimiser.lr == 0
+
+
+def test_a_resumed_run_has_exactly_the_rates_that_it_had() -> None:
+    """In floating point 0.1 * 0.7 / 0.1 is not 0.7."""
+    network = Network(Joined(), ByPart(Adam(0.1), head=Adam(0.7)), None)
+    optimiser = network.optimiser
+    assert isinstance(optimiser, ByPart)
+    optimiser.lr = 0.1
+    assert {each.lr for _, each in optimiser._each} == {0.1, 0.7}
+
+
 def test_each_part_has_an_optimiser_of_its_own() -> None:
     """As torch steps groups of parameters; a part's name is no beginning of a longer word."""
     torch.manual_seed(1)

@@ -92,7 +92,7 @@ WINDY = """
 from dataclasses import replace
 from artos import Changeable
 from my_actor import Player, workload as made
-from triggers import CountTrigger, Once, SetTrigger
+from triggers import CountTrigger, Once, SetTrigger, ValueTrigger
 
 class Windy(Player):
     changeable = (Changeable("wind", ge=0, le=90),)
@@ -102,6 +102,14 @@ class Windy(Player):
         wind, capacity = call.settings.get("wind", 0), self.block.spec.capacity
         self.block.arrays["rewards"][start % capacity] += wind
         return {}
+
+def gusts():
+    # Rounds in which more episodes end than an actor tells of.
+    given = made(total_steps=25_600)
+    stronger = SetTrigger(ValueTrigger("mean_return_20", above=-1000), (10, 20, 40))
+    rows = replace(given.triggers["learner.update"], size=160)
+    triggers = {**given.triggers, "learner.update": rows, "set.env.wind": stronger}
+    return replace(given, actor=Windy(), steps=160, triggers=triggers)
 
 def workload(wind: float = 90):
     given = made(total_steps=2_560)
@@ -119,6 +127,11 @@ def test_an_actor_of_ones_own_says_what_may_be_set(
     assert ended.status == 0, ended.err
     assert [line["set"] for line in journal(home / "run") if "set" in line] == [{"env.wind": 90.0}]
     assert ended.summary["progress"]["metrics/reward"] > 5, "arms pay 1 at most, the wind 90 / 16"
+    harder = artos("run", "windy.py:gusts", "--inline", "--json", "--run-dir", home / "harder")
+    assert harder.status == 0, harder.err
+    levels = [line["set"] for line in journal(home / "harder") if "set" in line]
+    assert levels == [{"env.wind": float(level)} for level in (10, 20, 40)]
+    assert harder.summary["progress"]["episodes"] == 25_600, "each pull of an arm is one"
     refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=100")
     assert refused.status == 2
     assert "env.wind must be at most 90, not 100" in refused.err

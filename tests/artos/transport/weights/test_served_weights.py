@@ -125,9 +125,20 @@ def test_an_actor_that_was_killed_while_it_told_leaves_no_server_that_waits(
         assert asked(server.url, "GET", "/is_paused") == {"is_paused": False}
 
 
-@pytest.mark.parametrize("verb", ["/update_weights", "/update_weight_version", "/resume"])
+NAMES = "/update_weight_version"
+
+
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [
+        (f"{NAMES} loading", "step_0"),
+        ("/update_weights", "step_1"),
+        (f"{NAMES} /", "step_1"),
+        ("/resume", "step_1"),
+    ],
+)
 def test_an_actor_is_killed_with_the_lock_while_it_tells(
-    verb: str, server: TextServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    verb: str, name: str, server: TextServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it says this; whoever comes next has the lock, and the server goes on."""
     ours, waiting = channel(tmp_path, server.url), channel(tmp_path, server.url)
@@ -139,13 +150,19 @@ def test_an_actor_is_killed_with_the_lock_while_it_tells(
 
     def tell(halt: Callable[[], Any]) -> None:
         def until(server: VllmServer, method: str, path: str, *given: Any, **named: Any) -> Any:
-            return halt() if path == verb else answer(server, method, path, *given, **named)
+            said = f"{path} {given[0]['new_version'][:7]}" if path == NAMES else path
+            return (
+                halt() if said.startswith(verb) else answer(server, method, path, *given, **named)
+            )
 
         monkeypatch.setattr(VllmServer, "_answer", until)
         ours.receive(1, NONE)
 
     killed_inside(tell)
     assert asked(server.url, "GET", "/is_paused") == {"is_paused": True}
+    called = asked(server.url, "GET", "/weight_info")["weight_version"]
+    assert Path(called).name == name
+    assert (called[0] == "/") is (verb in (f"{NAMES} loading", "/resume")), "a name of a version"
     assert waiting.receive(1, NONE)[0] == 1
     assert waiting.complete([[3, 4, 11]], 1, 2, 1, greedy=True).version == 1
 
