@@ -84,11 +84,7 @@ class TriggerWrapper:
         return stamped
 
     def due(self) -> float | None:
-        """When the trigger wants a ``Tick``.
-
-        Raises:
-            TriggerFailed: the trigger raised.
-        """
+        """When the trigger wants a ``Tick``, None if it does not; raises as ``check`` does."""
         try:
             return self.trigger.due()
         except Exception as error:  # whatever triggers of users raise
