@@ -186,12 +186,8 @@ class Engine(Launcher):
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Signal its process; ``now``: kill that, and remove actor and group."""
         with _asking(self._cluster, f"stop unit {unit.index}") as ray:
-            holder = self._holder(unit.index)
-            # One that is not told now goes on for as long as a worker may take to leave.
-            seconds = _SECONDS if now else _ANSWER_SECONDS
-            if holder is not None and unit.state == "runs":
-                with suppress(ray.exceptions.RayError):
-                    ray.get(holder.stop.remote(now=now), timeout=seconds)
+            if unit.state == "runs":
+                self._signal(ray, unit, now=now)
             if now:
                 for each in self._groups():
                     if each.index == unit.index:
@@ -250,6 +246,26 @@ class Engine(Launcher):
             return ray.get_actor(self._name(index))
         except ValueError:
             return None
+
+    def _signal(self, ray: Any, unit: Unit, *, now: bool) -> None:
+        """Have its actor signal its process; one that is told ``now`` is killed after that anyway.
+
+        Raises:
+            EngineFailed, RayError: it has not been told, and is to be told again.
+        """
+        if (holder := self._holder(unit.index)) is None:
+            if not now:
+                raise EngineFailed("ray", f"stop unit {unit.index}", "its actor is not there")
+            return
+        # One that is not told now goes on for as long as a worker may take to leave.
+        seconds = _SECONDS if now else _ANSWER_SECONDS
+        try:
+            ray.get(holder.stop.remote(now=now), timeout=seconds)
+        except ray.exceptions.GetTimeoutError:
+            return  # it is told as soon as it answers
+        except ray.exceptions.RayError:
+            if not now:
+                raise
 
     def _dated(self, unit: Unit) -> Unit:
         """One that waits, and has not run since its group was asked for, does so since then."""
