@@ -212,9 +212,12 @@ class Engine(Launcher):
         return found
 
     def clear(self) -> None:
-        """Remove what ``start`` wrote down."""
+        """Remove what ``start`` wrote down, and groups that it asked for before it failed."""
         for file in self._cluster.path.glob(f"unit-*.{_ASKED}"):
             file.unlink(missing_ok=True)
+        with _asking(self._cluster, "remove its groups"):
+            for unit in self._groups():
+                self._remove(unit)
 
     def here(self) -> Here:
         """The CPUs of its bundle, and the GPUs that Ray has given it."""

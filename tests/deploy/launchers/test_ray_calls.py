@@ -107,6 +107,17 @@ def test_one_that_is_to_end_now_ends_whatever_its_actor_says(
     assert (ray.groups, ray.actors) == ({}, set())
 
 
+def test_groups_of_a_cluster_that_could_not_be_started_are_removed(
+    ray: RayStandIn, engine: Engine
+) -> None:
+    ray.groups |= {
+        "a2": group(f"{FRONT}head", "PENDING", CPU=1.0),
+        "a3": group("artos:lab:0123abcd:head", "CREATED", "FINISHED", CPU=1.0),
+    }
+    engine.clear()
+    assert [*ray.groups] == ["a3"], "another one's stays"
+
+
 def test_down_tells_a_unit_again_that_was_not_told(
     ray: RayStandIn, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
