@@ -30,6 +30,7 @@ from artos.system.regular_file import opened
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
+_log = logging.getLogger(__name__)
 _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
@@ -105,6 +106,8 @@ class Engine(Launcher):
         super().__init__(cluster)
         self._bare: set[str] = set()
         """Groups that had no actor at the last look: one has none for a moment, or for good."""
+        self._deaf = False
+        """Whether it has been said that Ray does not tell what it drains."""
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
@@ -197,9 +200,7 @@ class Engine(Launcher):
         """Units on machines that Ray drains (a spot machine's notice, or ``ray drain-node``)."""
         found = {}
         with _asking(self._cluster, "say what it drains") as ray:
-            worker = ray._private.worker.global_worker  # Ray Train asks there, too
-            draining = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
-            if not draining:
+            if not (draining := self._draining(ray)):
                 return {}
             from ray.util import placement_group_table  # noqa: PLC0415
 
@@ -249,6 +250,23 @@ class Engine(Launcher):
             return ray.get_actor(self._name(index))
         except ValueError:
             return None
+
+    def _draining(self, ray: Any) -> Mapping[str, float]:
+        """Until when, in ms since 1970, the machines stay that Ray drains; 0: it does not say."""
+        try:
+            worker = ray._private.worker.global_worker  # Ray Train asks there, too
+            found: Mapping[str, float] = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
+        except (AttributeError, TypeError) as error:  # no version of Ray has to have it
+            if not self._deaf:
+                self._deaf = True
+                _log.warning(
+                    "Ray %s does not say what it drains (%s): workers hear of it only by a notice "
+                    "of their own (--notice-at)",
+                    ray.__version__,
+                    error,
+                )
+            return {}
+        return found
 
     def _signal(self, ray: Any, unit: Unit, *, now: bool) -> None:
         """Have its actor signal its process; one that is told ``now`` is killed after that anyway.

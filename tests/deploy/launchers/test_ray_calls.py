@@ -32,6 +32,7 @@ class RayStandIn(ModuleType):
     """Ray with these groups, whose actors answer what they are told by raising ``answers``."""
 
     exceptions = SimpleNamespace(RayError=RayError, GetTimeoutError=GetTimeoutError)
+    __version__ = "3.0"
     PlacementGroupID = staticmethod(bytes.hex)
 
     def __init__(self) -> None:
@@ -116,6 +117,20 @@ def test_groups_of_a_cluster_that_could_not_be_started_are_removed(
     }
     engine.clear()
     assert [*ray.groups] == ["a3"], "another one's stays"
+
+
+def test_a_ray_that_does_not_say_what_it_drains_takes_nothing_back(
+    ray: RayStandIn, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What it drains is asked for first of all: no worker would ever be started."""
+    assert [engine.notices(), engine.notices()] == [{}, {}]
+    (said,) = caplog.messages
+    assert said.startswith("Ray 3.0 does not say what it drains")
+    client = SimpleNamespace(get_draining_nodes=lambda timeout: {"n1": 0})
+    worker = SimpleNamespace(global_worker=SimpleNamespace(gcs_client=client))
+    vars(ray)["_private"] = SimpleNamespace(worker=worker)
+    ray.groups["a1"]["bundles_to_node_id"] = {0: "n1"}
+    assert engine.notices() == {0: 90.0}
 
 
 def test_down_tells_a_unit_again_that_was_not_told(
