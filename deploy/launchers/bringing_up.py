@@ -343,18 +343,6 @@ def _in_words(at: float) -> str:
     return then.strftime("%H:%M:%S" if of_today else "%Y-%m-%d %H:%M:%S") if at else ""
 
 
-def _told(launcher: Launcher, unit: Unit, say: Say, said: set[str]) -> bool:
-    """Tell a unit to end; False if it is to be told again, which is said once."""
-    try:
-        launcher.stop(unit, now=unit.state == "waits")
-    except EngineFailed as failed:
-        if (why := str(failed)) not in said:
-            said.add(why)
-            say(f"{why}; it is told again")
-        return False
-    return True
-
-
 def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, say: Say) -> None:
     """Tell units to end, and end those that have not after so many seconds."""
 
@@ -362,14 +350,25 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
         units = launcher.units()
         return [unit for unit in units if unit.index in indexes and unit.state != "lost"]
 
+    def told(unit: Unit) -> bool:
+        """Tell it to end; False if it is to be told again, which is said once."""
+        try:
+            launcher.stop(unit, now=unit.state == "waits")
+        except EngineFailed as failed:
+            if (why := f"{failed}; it is told again") not in said:
+                said.append(why)
+                say(why)
+            return False
+        return True
+
     if not (there := left()):
         return
     say(f"ending {what}")
-    untold, said = [unit for unit in there if unit.state != "ends"], set[str]()
+    untold, said = [unit for unit in there if unit.state != "ends"], list[str]()
     deadline = Deadline(seconds)
     while there:
         ids = {unit.id for unit in there}
-        untold = [u for u in untold if u.id in ids and not _told(launcher, u, say, said)]
+        untold = [u for u in untold if u.id in ids and not told(u)]
         if not (there := left()) or deadline.passed:
             break
         time.sleep(_LOOK)

@@ -193,19 +193,15 @@ def forget_rows(cluster: Cluster) -> None:
     """
     if not cluster.end_file.exists():
         return
-    for run in _kept_for(cluster.runs.resolve()):
+    runs, kept = cluster.runs.resolve(), set[Path]()
+    for link in shm_root().glob(f"{PREFIX}*/{KEPT_FOR}"):
+        with suppress(OSError):  # another process has just reaped it
+            if (run := link.readlink()).is_relative_to(runs):
+                kept.add(run)
+    for run in kept:
         for folder in ShmFolder.left_by(run):
             _log.warning("removed the rows that run %s had in memory when it was killed", run.name)
             folder.remove()
-
-
-def _kept_for(runs: Path) -> set[Path]:
-    """The runs of a folder, however deep in it, for which this machine's memory keeps something."""
-    found = set()
-    for link in shm_root().glob(f"{PREFIX}*/{KEPT_FOR}"):
-        with suppress(OSError):  # another process has just reaped it
-            found.add(link.readlink())
-    return {run for run in found if run.is_relative_to(runs)}
 
 
 def main(words: Sequence[str]) -> int:

@@ -200,7 +200,20 @@ class Engine(Launcher):
         """Units on machines that Ray drains (a spot machine's notice, or ``ray drain-node``)."""
         found = {}
         with _asking(self._cluster, "say what it drains") as ray:
-            if not (draining := self._draining(ray)):
+            try:
+                worker = ray._private.worker.global_worker  # Ray Train asks there, too
+                draining = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
+            except (AttributeError, TypeError) as error:  # no version of Ray has to have it
+                if not self._deaf:
+                    self._deaf = True
+                    _log.warning(
+                        "Ray %s does not say what it drains (%s): workers hear of it only by a "
+                        "notice of their own (--notice-at)",
+                        ray.__version__,
+                        error,
+                    )
+                return {}
+            if not draining:
                 return {}
             from ray.util import placement_group_table  # noqa: PLC0415
 
@@ -250,23 +263,6 @@ class Engine(Launcher):
             return ray.get_actor(self._name(index))
         except ValueError:
             return None
-
-    def _draining(self, ray: Any) -> Mapping[str, float]:
-        """Until when, in ms since 1970, the machines stay that Ray drains; 0: it does not say."""
-        try:
-            worker = ray._private.worker.global_worker  # Ray Train asks there, too
-            found: Mapping[str, float] = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
-        except (AttributeError, TypeError) as error:  # no version of Ray has to have it
-            if not self._deaf:
-                self._deaf = True
-                _log.warning(
-                    "Ray %s does not say what it drains (%s): workers hear of it only by a notice "
-                    "of their own (--notice-at)",
-                    ray.__version__,
-                    error,
-                )
-            return {}
-        return found
 
     def _signal(self, ray: Any, unit: Unit, *, now: bool) -> None:
         """Have its actor signal its process; one that is told ``now`` is killed after that anyway.
