@@ -350,15 +350,26 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
         units = launcher.units()
         return [unit for unit in units if unit.index in indexes and unit.state != "lost"]
 
+    def told(unit: Unit) -> bool:
+        """Tell it to end; False if it is to be told again, which is said once."""
+        try:
+            launcher.stop(unit, now=unit.state == "waits")
+        except EngineFailed as failed:
+            if (why := f"{failed}; it is told again") not in said:
+                said.append(why)
+                say(why)
+            return False
+        return True
+
     if not (there := left()):
         return
     say(f"ending {what}")
-    for unit in there:
-        if unit.state != "ends":
-            launcher.stop(unit, now=unit.state == "waits")
+    untold, said = [unit for unit in there if unit.state != "ends"], list[str]()
     deadline = Deadline(seconds)
-    while there := left():
-        if deadline.passed:
+    while there:
+        ids = {unit.id for unit in there}
+        untold = [u for u in untold if u.id in ids and not told(u)]
+        if not (there := left()) or deadline.passed:
             break
         time.sleep(_LOOK)
     for unit in there:

@@ -21,13 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from artos.buffer.shm_folder import ShmFolder
+from artos.buffer.shm_folder import KEPT_FOR, PREFIX, ShmFolder
 from artos.errors import Refused
 from artos.protocol.control import MOST_SHARING
 from artos.runs.exit_status import ExitStatus
 from artos.system.durable import write_durably
 from artos.system.logging_setup import logging_to, to_stderr
-from artos.system.shm import MOST
+from artos.system.shm import MOST, shm_root
 from artos.system.usable_cpus import usable_cpus
 from artos.transport.address import FILE, published_in
 from artos.version import VERSION
@@ -193,7 +193,12 @@ def forget_rows(cluster: Cluster) -> None:
     """
     if not cluster.end_file.exists():
         return
-    for run in filter(Path.is_dir, cluster.runs.glob("*")):
+    runs, kept = cluster.runs.resolve(), set[Path]()
+    for link in shm_root().glob(f"{PREFIX}*/{KEPT_FOR}"):
+        with suppress(OSError):  # another process has just reaped it
+            if (run := link.readlink()).is_relative_to(runs):
+                kept.add(run)
+    for run in kept:
         for folder in ShmFolder.left_by(run):
             _log.warning("removed the rows that run %s had in memory when it was killed", run.name)
             folder.remove()

@@ -162,8 +162,6 @@ class WorkerDaemon(Closing):
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
                 options.runs_per_slot, options.labels, self._shm_bytes(), options.devices,
             )  # fmt: skip
-            if options.notice:
-                stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
         self._greeted_at = self._next_load = self._clock.now()
         lasts = options.lifetime - options.stop_seconds
@@ -174,6 +172,8 @@ class WorkerDaemon(Closing):
         self._leaving_since = self._bye_since = _NEVER
         self._stop_seconds = options.stop_seconds
         self._why = "its worker was told to stop"
+        if options.notice:  # last: it may be there already
+            self._owned.enter_context(notices.Notices(options.notice, self._told))
 
     def close(self) -> None:
         """Kill the executors that are left and release everything. May be called twice."""
@@ -187,6 +187,9 @@ class WorkerDaemon(Closing):
             NoHead, WrongKeys, DeadlineExceeded: the head never answered.
             KeyboardInterrupt: told to stop a second time.
         """
+        if self._stopping:  # what it would be given now would have to move at once
+            _log.warning("%s does not join: %s", self._options.name, self._why)
+            return
         with StopRequests((*STOPPING, *_NOTICES)) as requests, requests.draining(self._stop):
             self._greet()
             while not self._over:

@@ -37,13 +37,14 @@ class Notices(Closing):
     """Calls ``leave`` with the words of the notice, once it is there.
 
     A file that exists is one, and so is an answer of 200 whose body says more than "no". A URL that
-    does not answer is none.
+    does not answer is none. One that is there already is heard before this is made.
     """
 
     def __init__(self, place: str, leave: Callable[[str], object], period: float = PERIOD) -> None:
         self._place, self._leave, self._period = place, leave, period
         self._over, self._seldom = threading.Event(), Seldom(_log)
-        self._thread = threading.Thread(target=self._look, name="notices", daemon=True)
+        self._thread = threading.Thread(target=self._go_on, name="notices", daemon=True)
+        self._look()
         self._thread.start()
 
     def close(self) -> None:
@@ -51,12 +52,15 @@ class Notices(Closing):
         self._over.set()
         self._thread.join(_ANSWER_SECONDS + self._period)
 
+    def _go_on(self) -> None:
+        while not self._over.wait(self._period):
+            self._look()
+
     def _look(self) -> None:
         is_url = self._place.startswith(("http://", "https://"))
-        while not self._over.wait(self._period):
-            if said := self._answer() if is_url else self._file():
-                self._leave(said)
-                return
+        if said := self._answer() if is_url else self._file():
+            self._over.set()
+            self._leave(said)
 
     def _file(self) -> str:
         try:

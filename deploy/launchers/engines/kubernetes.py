@@ -13,9 +13,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import msgspec
@@ -174,19 +176,21 @@ class Engine(Launcher):
         """Delete what ``start`` created; the volume with the runs stays."""
         _, client, namespace = _api()
         failed = []
-        for each in reversed(self._objects()):  # the name is given up last
-            name, what = each["metadata"]["name"], f"{each['kind']} {each['metadata']['name']}"
-            try:
-                resource = _resource(client, each)
-                mark = _mark_of(resource, name, what, namespace)
-                if mark == self._cluster.mark:
-                    _asked(f"delete {what}", resource.delete, name, namespace, but=(404,))
-                elif mark == "":
-                    failed.append(
-                        f"{what} has no label {_MARK}: an earlier ARTOS made it, or not `artos up`"
-                    )
-            except EngineFailed as fault:
-                failed.append(str(fault))
+        with _kinds(client) as kinds:
+            for each in reversed(self._objects()):  # the name is given up last
+                name, what = each["metadata"]["name"], _named(each)
+                try:
+                    resource = _resource(kinds, each)
+                    mark = _mark_of(resource, name, what, namespace)
+                    if mark == self._cluster.mark:
+                        _asked(f"delete {what}", resource.delete, name, namespace, but=(404,))
+                    elif mark == "":
+                        failed.append(
+                            f"{what} has no label {_MARK}: an earlier ARTOS made it, or not "
+                            "`artos up`"
+                        )
+                except EngineFailed as fault:
+                    failed.append(str(fault))
         if failed:
             raise EngineFailed("Kubernetes", "delete all of it", "; ".join(failed))
 
@@ -195,21 +199,23 @@ class Engine(Launcher):
     def _create(self, objects: Sequence[Mapping[str, Any]]) -> None:
         _, client, namespace = _api()
         name = self._cluster.name
-        for each in objects:
-            resource, what = _resource(client, each), f"{each['kind']} {each['metadata']['name']}"
-            if _asked(f"create {what}", resource.create, each, namespace, but=(409,)) is not None:
-                continue
-            mark = _mark_of(resource, each["metadata"]["name"], what, namespace)
-            if mark != self._cluster.mark:
-                kinds = ",".join(sorted({kind["kind"].lower() for kind in self._objects()}))
-                raise Refused(
-                    [f"kubernetes: namespace {namespace} has a cluster {name} that was not started "
-                     f"from {self._cluster.folder}, as it has {what} (end it where it was, or "
-                     f"`kubectl delete {kinds} -l artos-cluster={name}` what is left of it): "
-                     "take another --name"]
-                )  # fmt: skip
-            if each["kind"] in _TAKEN_OVER:
-                _asked(f"replace {what}", resource.replace, each, namespace=namespace)
+        with _kinds(client) as kinds:
+            for each in objects:
+                resource, what = _resource(kinds, each), _named(each)
+                created = _asked(f"create {what}", resource.create, each, namespace, but=(409,))
+                if created is not None:
+                    continue
+                mark = _mark_of(resource, each["metadata"]["name"], what, namespace)
+                if mark != self._cluster.mark:
+                    own = ",".join(sorted({kind["kind"].lower() for kind in self._objects()}))
+                    raise Refused(
+                        [f"kubernetes: namespace {namespace} has a cluster {name} that was not "
+                         f"started from {self._cluster.folder}, as it has {what} (end it where it "
+                         f"was, or `kubectl delete {own} -l artos-cluster={name}` what is left of "
+                         "it): take another --name"]
+                    )  # fmt: skip
+                if each["kind"] in _TAKEN_OVER:
+                    _asked(f"replace {what}", resource.replace, each, namespace=namespace)
 
     def _scale(self, replicas: int, *, head: bool = False, fewer: bool = False) -> None:
         from kubernetes import client as api  # noqa: PLC0415
@@ -402,22 +408,46 @@ def _mark_of(resource: Any, name: str, what: str, namespace: str) -> str | None:
     return None if found is None else str((found.metadata.labels or {}).get(_MARK) or "")
 
 
-def _resource(client: Any, each: Mapping[str, Any]) -> Any:
+def _named(each: Mapping[str, Any]) -> str:
+    return f"{each['kind']} {each['metadata']['name']}"
+
+
+@contextmanager
+def _kinds(client: Any) -> Iterator[Any]:
+    """The kinds of objects that it has.
+
+    Raises:
+        EngineFailed: nobody answered.
+    """
+    from kubernetes import dynamic  # noqa: PLC0415
+    from kubernetes.client import ApiException  # noqa: PLC0415
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415
+
+    # By default it goes by a file in /tmp under a name that anyone can tell, and put there.
+    with TemporaryDirectory(prefix="artos-") as folder:
+        try:
+            kinds = dynamic.DynamicClient(client, cache_file=f"{folder}/kinds.json").resources
+        except (ApiException, HTTPError) as error:
+            raise EngineFailed("kubernetes", "say what kinds it has", str(error)) from error
+        yield kinds
+
+
+def _resource(kinds: Any, each: Mapping[str, Any]) -> Any:
     """The API of an object's kind.
 
     Raises:
         EngineFailed: it has no such kind, or nobody answered.
     """
-    from kubernetes import dynamic  # noqa: PLC0415
     from kubernetes.client import ApiException  # noqa: PLC0415
     from kubernetes.dynamic.exceptions import ResourceNotFoundError  # noqa: PLC0415
     from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
+    version, kind = each["apiVersion"], each["kind"]
+    prefix = "apis" if "/" in version else "api"  # else all groups are asked for a v1
     try:
-        kinds = dynamic.DynamicClient(client)
-        return kinds.resources.get(api_version=each["apiVersion"], kind=each["kind"])
+        return kinds.get(prefix=prefix, api_version=version, kind=kind)
     except (ApiException, HTTPError, ResourceNotFoundError) as error:
-        raise EngineFailed("kubernetes", f"know {each['kind']}", str(error)) from error
+        raise EngineFailed("kubernetes", f"know {kind}", str(error)) from error
 
 
 def _asked(what: str, call: Any, *arguments: Any, but: Sequence[int] = (), **named: Any) -> Any:

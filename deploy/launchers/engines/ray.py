@@ -30,6 +30,7 @@ from artos.system.regular_file import opened
 from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.launcher import EngineFailed, Here, Launcher, State, Unit
 
+_log = logging.getLogger(__name__)
 _SECONDS = 30.0
 _ANSWER_SECONDS = 2.0
 _LOOK_SECONDS = 0.005
@@ -105,6 +106,8 @@ class Engine(Launcher):
         super().__init__(cluster)
         self._bare: set[str] = set()
         """Groups that had no actor at the last look: one has none for a moment, or for good."""
+        self._deaf = False
+        """Whether it has been said that Ray does not tell what it drains."""
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
@@ -186,12 +189,8 @@ class Engine(Launcher):
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """Signal its process; ``now``: kill that, and remove actor and group."""
         with _asking(self._cluster, f"stop unit {unit.index}") as ray:
-            holder = self._holder(unit.index)
-            # One that is not told now goes on for as long as a worker may take to leave.
-            seconds = _SECONDS if now else _ANSWER_SECONDS
-            if holder is not None and unit.state == "runs":
-                with suppress(ray.exceptions.RayError):
-                    ray.get(holder.stop.remote(now=now), timeout=seconds)
+            if unit.state == "runs":
+                self._signal(ray, unit, now=now)
             if now:
                 for each in self._groups():
                     if each.index == unit.index:
@@ -201,8 +200,19 @@ class Engine(Launcher):
         """Units on machines that Ray drains (a spot machine's notice, or ``ray drain-node``)."""
         found = {}
         with _asking(self._cluster, "say what it drains") as ray:
-            worker = ray._private.worker.global_worker  # Ray Train asks there, too
-            draining = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
+            try:
+                worker = ray._private.worker.global_worker  # Ray Train asks there, too
+                draining = worker.gcs_client.get_draining_nodes(timeout=_SECONDS)
+            except (AttributeError, TypeError) as error:  # no version of Ray has to have it
+                if not self._deaf:
+                    self._deaf = True
+                    _log.warning(
+                        "Ray %s does not say what it drains (%s): workers hear of it only by a "
+                        "notice of their own (--notice-at)",
+                        ray.__version__,
+                        error,
+                    )
+                return {}
             if not draining:
                 return {}
             from ray.util import placement_group_table  # noqa: PLC0415
@@ -216,9 +226,12 @@ class Engine(Launcher):
         return found
 
     def clear(self) -> None:
-        """Remove what ``start`` wrote down."""
+        """Remove what ``start`` wrote down, and groups that it asked for before it failed."""
         for file in self._cluster.path.glob(f"unit-*.{_ASKED}"):
             file.unlink(missing_ok=True)
+        with _asking(self._cluster, "remove its groups"):
+            for unit in self._groups():
+                self._remove(unit)
 
     def here(self) -> Here:
         """The CPUs of its bundle, and the GPUs that Ray has given it."""
@@ -250,6 +263,26 @@ class Engine(Launcher):
             return ray.get_actor(self._name(index))
         except ValueError:
             return None
+
+    def _signal(self, ray: Any, unit: Unit, *, now: bool) -> None:
+        """Have its actor signal its process; one that is told ``now`` is killed after that anyway.
+
+        Raises:
+            EngineFailed, RayError: it has not been told, and is to be told again.
+        """
+        if (holder := self._holder(unit.index)) is None:
+            if not now:
+                raise EngineFailed("ray", f"stop unit {unit.index}", "its actor is not there")
+            return
+        # One that is not told now goes on for as long as a worker may take to leave.
+        seconds = _SECONDS if now else _ANSWER_SECONDS
+        try:
+            ray.get(holder.stop.remote(now=now), timeout=seconds)
+        except ray.exceptions.GetTimeoutError:
+            return  # it is told as soon as it answers
+        except ray.exceptions.RayError:
+            if not now:
+                raise
 
     def _dated(self, unit: Unit) -> Unit:
         """One that waits, and has not run since its group was asked for, does so since then."""

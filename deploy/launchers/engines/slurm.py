@@ -53,6 +53,8 @@ _MEANINGS = {
 """Of reasons for which a job may wait for ever."""
 _Partition = Mapping[str, str]
 """What Slurm says of one, by its names."""
+_OF_USER = re.compile("SBATCH_(?!CPU_BIND|MEM_BIND)")
+"""Variables by which users give options to ``sbatch``; the others Slurm sets in a job."""
 _LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 
 
@@ -74,21 +76,27 @@ class Engine(Launcher):
         return []
 
     def cautions(self) -> list[str]:
-        """Whether a preempted worker has less time than its notice, and the head may be one."""
+        """What a user's variables say in vain, and what preemption would cut short."""
+        ignored = ", ".join(filter(_OF_USER.match, sorted(os.environ)))
+        found = [
+            f"slurm: {ignored}: it makes no difference here: give --head-options and "
+            "--worker-options what it says"
+        ] if ignored else []  # fmt: skip
         try:
             config = self._run("show its configuration", "scontrol", "show", "config")
             partitions = self._run(
                 "show its partitions", "scontrol", "--oneliner", "show", "partition"
             )
         except EngineFailed:
-            return []
+            return found
         if not re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE):
-            return []  # or the quality of service decides, of which nothing is known
+            return found  # or the quality of service decides, of which nothing is known
         told = [
             dict(word.split("=", 1) for word in line.split() if "=" in word)
             for line in partitions.splitlines()
         ]
-        return [*_cut_short(self._cluster, config, told), *_preempted(self._cluster, told)]
+        found += _cut_short(self._cluster, config, told)
+        return [*found, *_preempted(self._cluster, told)]
 
     def plan(self) -> Mapping[str, str]:
         """The batch scripts."""

@@ -2,7 +2,8 @@
 
 Uses the system's ``ssh``, so all that a user has configured (keys, jump hosts, ports) holds. Each
 host has ARTOS under the same path as this machine (or ``--python``). What a worker needs is copied
-to a folder there: its own key, never one of a user's.
+to a folder there: its own key, never one of a user's. It is that worker's alone, as hosts may share
+a home.
 """
 
 from __future__ import annotations
@@ -48,18 +49,16 @@ ready 2>{why} || {{ cat {why} >&2; exit 1; }}
 setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
 echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
 """
-_LOOK = """
-for file in unit-*.pid; do
-  if alive "$file"; then echo "$file $pid $(stat -c %Y "$file" || echo 0)"; else rm -f "$file"; fi
-done
-"""
+_LOOK = 'if alive {pid}; then echo "$pid $(stat -c %Y {pid} || echo 0)"; else rm -f {pid}; fi'
 _WHY = """
 if alive {pid}; then exit 0; fi
 tail -n 1 {why} 2>/dev/null | grep . || if [ {log} -nt {why} ]; then tail -n 1 {log}; fi
 """
 _STOP = 'if alive {pid}; then kill -{signal} "$pid"; fi'
 _CLEAR = """
-cat worker-*.log 2>/dev/null; cd .. && rm -rf {folder}
+cat {log} 2>/dev/null
+cd .. && rm -rf ./{index} || exit 1
+cd .. && rmdir {folder} 2>/dev/null || true  # another worker's folder may be in it
 """
 
 
@@ -106,8 +105,8 @@ class Engine(Launcher):
     def units(self) -> list[Unit]:
         """The processes that live, by their files; a host that cannot be reached has a dead one."""
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            hosts = {*self._cluster.hosts}
-            found = [unit for units in threads.map(self._on, hosts) for unit in units]
+            indexes = range(len(self._cluster.hosts))
+            found = [unit for units in threads.map(self._unit, indexes) for unit in units]
         return [*processes.found(self._cluster, HEAD), *found]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
@@ -116,13 +115,13 @@ class Engine(Launcher):
             processes.stop(unit, now=now)
             return
         script = _STOP.format(signal="KILL" if now else "TERM", **_files(unit.index))
-        self._ssh(self._cluster.hosts[unit.index], f"stop worker {unit.index}", script)
+        self._ssh(unit.index, f"stop worker {unit.index}", script)
 
     def log(self, index: int) -> str:
         """A worker's is on its host until ``clear`` brings it here."""
         if index == HEAD:
             return super().log(index)
-        return f"{self._cluster.hosts[index]}:{self._folder}/{_files(index)['log']}"
+        return f"{self._cluster.hosts[index]}:{self._folder}/{index}/{_files(index)['log']}"
 
     def refusal(self, workers: Sequence[int]) -> str:
         """Why they could not be started on their hosts, or what they said last."""
@@ -134,9 +133,10 @@ class Engine(Launcher):
         """Bring the workers' logs here, and remove all that is on their hosts."""
         processes.clear(self._cluster, HEAD)
         folder, failed = shlex.quote(Path(self._folder).name), []
-        for index, host in enumerate(dict.fromkeys(self._cluster.hosts)):
+        for index, host in enumerate(self._cluster.hosts):
+            script = _CLEAR.format(folder=folder, index=index, **_files(index))
             try:
-                log = self._ssh(host, "remove its keys", _CLEAR.format(folder=folder))
+                log = self._ssh(index, "remove its keys", script)
             except EngineFailed as fault:
                 failed.append(f"{host}: {fault.why}")
                 continue
@@ -168,35 +168,29 @@ class Engine(Launcher):
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = len(content), 0o600
                 tar.addfile(about, io.BytesIO(content))
-        host = cluster.hosts[index]
-        self._ssh(host, f"start worker {index}", self._begin(index), packed.getvalue())
+        self._ssh(index, f"start worker {index}", self._begin(index), packed.getvalue())
 
-    def _on(self, host: str) -> list[Unit]:
-        hosts = enumerate(self._cluster.hosts)
-        mine = {_files(index)["pid"]: index for index, each in hosts if each == host}
+    def _unit(self, index: int) -> list[Unit]:
+        host = self._cluster.hosts[index]
         try:
-            told = self._ssh(host, "say what runs there", _LOOK).decode()
+            told = self._ssh(index, "say what runs there", _LOOK.format(**_files(index))).decode()
         except EngineFailed as failed:
-            return [Unit(index, host, "lost", host, failed.why) for index in mine.values()]
+            return [Unit(index, host, "lost", host, failed.why)]
         found = (line.split() for line in told.splitlines())
-        return [
-            Unit(mine[file], pid, "runs", host, "", float(began))
-            for file, pid, began in found
-            if file in mine
-        ]
+        return [Unit(index, pid, "runs", host, "", float(began)) for pid, began in found]
 
     def _why(self, index: int) -> str:
         host = self._cluster.hosts[index]
         try:
-            told = self._ssh(host, "say what it lacks", _WHY.format(**_files(index)))
+            told = self._ssh(index, "say what it lacks", _WHY.format(**_files(index)))
         except EngineFailed:
             return ""  # that it cannot be reached is said of its unit
         why = last_said(told.decode(errors="replace"))
         return f"{host}: {why}" if why else ""
 
-    def _ssh(self, host: str, what: str, script: str, sent: bytes = b"") -> bytes:
-        """Run a script on a host, in the cluster's folder there; returns what it prints."""
-        folder = shlex.quote(self._folder)
+    def _ssh(self, index: int, what: str, script: str, sent: bytes = b"") -> bytes:
+        """Run a script on a worker's host, in its folder there; returns what it prints."""
+        host, folder = self._cluster.hosts[index], shlex.quote(f"{self._folder}/{index}")
         remote = shlex.join(["sh", "-c", _ALIVE.format(folder=folder) + script])
         words = ("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}")
         command = [*words, *self._cluster.worker_options, host, remote]

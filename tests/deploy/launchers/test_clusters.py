@@ -145,12 +145,15 @@ def test_workers_look_where_their_machines_are_said_to_be_taken_back(tmp_path: P
     assert fault.startswith("a notice at ftp://10.0.0.1/notice: write a file, or http://")
 
 
-def test_rows_of_killed_runs_stay_in_memory_until_their_cluster_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["dqn-1", "sweep/of/dqn-1"])
+def test_rows_of_killed_runs_stay_in_memory_until_their_cluster_ends(
+    name: str, tmp_path: Path
+) -> None:
     lab = cluster(tmp_path / "lab")
     lab.save()
-    run, other = lab.runs / "dqn-1", tmp_path / "dqn-2"
+    run, other = lab.runs / name, tmp_path / "dqn-2"
     for each in (run, other):
-        each.mkdir()
+        each.mkdir(parents=True)
         killed = ShmFolder.create(each.name)
         killed.keep_for(each)
         killed.leave()

@@ -184,6 +184,19 @@ PartitionName=apart Default=NO GraceTime=0 PriorityJobFactor=1 PriorityTier=1 Pr
     assert said in "".join(cautions)
 
 
+def test_variables_that_are_not_passed_on_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``sbatch`` is run without them, as within a job some are that job's."""
+    set_up(tmp_path, monkeypatch, "none", PARTITIONS)
+    assert Engine(cluster()).cautions() == []
+    for name in ("SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_MEM_BIND_LIST", "SLURM_CONF"):
+        monkeypatch.setenv(name, "mine")
+    (caution,) = Engine(cluster()).cautions()
+    assert caution.startswith("slurm: SBATCH_ACCOUNT, SBATCH_PARTITION: it makes no difference")
+    assert "--head-options and --worker-options" in caution
+
+
 def test_up_tells_what_the_engine_would_cut_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,7 +57,7 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     assert name.startswith(f"{NAME}-"), "and of which cluster of that name, by its keys"
     there = f"/root/.artos/nodes/{name}"
     listed = hosts.run("find", there, "-name", "*.key_secret").split()
-    assert listed == [f"{there}/keys/nodes/any.key_secret"]
+    assert {*listed} == {f"{there}/{index}/keys/nodes/any.key_secret" for index in range(2)}
 
     code = hosts.folder / "code"
     code.mkdir()
@@ -70,9 +70,9 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     assert not shown(Path(started["keys"]), Path(started["folder"]) / "logs")
 
     # A worker that was killed comes back under its name; so does the head, at its port.
-    pid = hosts.run("cat", f"{there}/unit-0.pid").split()[0]
+    pid = hosts.run("cat", f"{there}/0/unit-0.pid").split()[0]
     hosts.run("kill", "-KILL", pid)
-    hosts.until(lambda: pid not in hosts.tried("cat", f"{there}/unit-0.pid").stdout)
+    hosts.until(lambda: pid not in hosts.tried("cat", f"{there}/0/unit-0.pid").stdout)
     hosts.run("pkill", "-KILL", "-f", "deploy.cli head")
     hosts.until(lambda: len(Asked(started).nodes()) == 2)
     artos(hosts, "down", NAME)

@@ -65,6 +65,15 @@ def test_a_file_is_a_notice_once_it_is_there(tmp_path: Path) -> None:
     assert said == [f"{tmp_path / 'go'} is there"]
 
 
+def test_one_that_is_there_already_is_heard_at_once_and_once(tmp_path: Path) -> None:
+    (tmp_path / "go").touch()
+    notices, came, said = heard(str(tmp_path / "go"))
+    with notices:
+        assert came.is_set()
+        assert not threading.Event().wait(5 * PERIOD)
+    assert len(said) == 1
+
+
 def test_a_file_that_cannot_be_looked_for_once_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,20 @@ def worker(
     assert not (tmp_path / "joined").exists()
 
 
+def test_a_machine_that_is_taken_back_already_does_not_join(
+    line: Line, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_keys(tmp_path / "keys")
+    (tmp_path / "notice").touch()
+    options = WorkerOptions(
+        "tcp://127.0.0.1:1", tmp_path / "keys", "w1", notice=str(tmp_path / "notice")
+    )
+    with WorkerDaemon(options, clock) as worker:
+        worker.run()
+    assert line.told == []
+
+
 def test_it_says_how_much_shared_memory_may_be_taken(
     worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:

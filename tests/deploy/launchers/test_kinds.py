@@ -1,0 +1,102 @@
+"""How the desk learns which kinds of objects a Kubernetes has; a real one is asked elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from kubernetes.client import ApiClient, Configuration
+
+from artos.transport.keys import make_keys
+from deploy.launchers.cluster import Cluster
+from deploy.launchers.engines import kubernetes
+from deploy.launchers.engines.kubernetes import Engine
+
+KINDS = {
+    "v1": ("ConfigMap", "Secret", "Service", "ServiceAccount"),
+    "apps/v1": ("StatefulSet",),
+    "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
+}
+
+
+def paths() -> Iterator[tuple[str, object]]:
+    """What it answers about itself; all else it does not have."""
+    groups = []
+    for version, kinds in KINDS.items():
+        resources = [
+            {"name": f"{kind.lower()}s", "kind": kind, "namespaced": True, "verbs": ["get"]}
+            for kind in kinds
+        ]
+        yield f"/{'apis' if '/' in version else 'api'}/{version}", {
+            "kind": "APIResourceList", "resources": resources,
+        }  # fmt: skip
+        name, _, tail = version.rpartition("/")
+        if name:
+            of_group = {"groupVersion": version, "version": tail}
+            groups.append({"name": name, "versions": [of_group], "preferredVersion": of_group})
+    yield "/apis", {"kind": "APIGroupList", "groups": groups}
+    yield "/version", {"major": "1"}
+
+
+class Server(BaseHTTPRequestHandler):
+    """A Kubernetes in which there is no object."""
+
+    answers: ClassVar = dict(paths())
+    asked: ClassVar[list[str]]
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        self.asked.append(path)
+        answer = self.answers.get(path)
+        body = json.dumps(answer or {"message": "there is none"}).encode()
+        self.send_response(200 if answer else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def host() -> Iterator[str]:
+    Server.asked = []
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_what_others_may_put_into_the_folder_of_temporary_files_is_not_gone_by(
+    host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, lab = tmp_path / "tmp", tmp_path / "lab"
+    shared.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    planted = shared / f"osrcp-{hashlib.md5(host.encode()).hexdigest()}.json"
+    planted.write_text("{}")
+    cluster = Cluster(name="lab", engine="kubernetes", folder=str(lab), least=1, most=1)
+    cluster.save()
+    make_keys(cluster.keys)
+    with ApiClient(Configuration(host=host)) as client:
+        monkeypatch.setattr(kubernetes, "_api", lambda: (None, client, "default"))
+        Engine(cluster).clear()
+        client.rest_client.pool_manager.clear()
+    assert [*shared.iterdir()] == [planted]
+    assert planted.read_text() == "{}"
+    own = [path for path in Server.asked if path in Server.answers]
+    assert len(own) == len({*own}), "it is asked once for each"
+    assert "/api/v1/namespaces/default/secrets/lab-head" in " ".join(Server.asked)
