@@ -31,6 +31,7 @@ from deploy.api.sweep_places import begun, done_before, forget_all, room
 FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 _ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
 """Settings that change no result of a run."""
+_PACKAGES = "packages"
 Say = Callable[[str], None]
 
 
@@ -152,6 +153,7 @@ def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """What all runs of a sweep have in common, also the files that their settings name."""
     files = [Path(workload.rpartition(":")[0])]
     files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
+    files += [Path(settings[_PACKAGES])] if settings.get(_PACKAGES) else []
     codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
     chosen = {name: typed(value) for name, value in settings.items() if name not in _ASIDE}
     return {"workload": workload, **chosen, **codes}
