@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import re
-import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,21 +15,23 @@ from typing import Any
 
 import msgspec
 
-from artos.errors import ArtosError, Refused, RunExists
+from artos.errors import ArtosError, Refused
 from artos.specs.named import file_of, objects_named
 from artos.specs.settings import shown
+from artos.system.durable import write_durably
 from artos.system.importing import stop_if_imported
 from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
 from deploy.api.cluster import Cluster
 from deploy.api.naming import name_of
 from deploy.api.running import Result, RunFailed, run_named, typed
-from head.records import summary_file
-from head.records.run_lock import is_live
+from deploy.api.sweep_on_cluster import OnCluster
+from deploy.api.sweep_places import begun, done_before, forget_all, room
 
 FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 _ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
 """Settings that change no result of a run."""
+_PACKAGES = "packages"
 Say = Callable[[str], None]
 
 
@@ -104,7 +104,7 @@ def sweep_named(
     todo = [*_combinations(grid, range(1, seeds + 1))]
     made = not folder.exists()
     claimed = _claim(folder, _same(workload, settings))
-    run = _on(cluster) if cluster else _here
+    run = OnCluster(cluster) if cluster else _here
     stopping = threading.Event()
     done: list[SweepRun] = []
 
@@ -113,9 +113,8 @@ def sweep_named(
             return
         about = SweepRun(name, chosen, seed, str(folder / name))
         try:
-            result, why = _before(folder / name) or run(
-                workload, {**settings, **chosen}, seed, _room(folder / name), stopping
-            )
+            place = folder / name
+            result, why = run(workload, {**settings, **chosen}, seed, place, stopping)
             mean, steps = result.mean_return_100, result.steps
             about = msgspec.structs.replace(
                 about, outcome=result.outcome, mean_return_100=mean, steps=steps, why=why
@@ -137,7 +136,7 @@ def sweep_named(
                 stopping.set()
     errors = [error for future in futures if (error := future.exception()) is not None]
     if errors:  # others were stopped because of the first one
-        if claimed and not any((folder / name).exists() for name, *_ in todo):  # none was started
+        if claimed and not any(begun(folder / name) for name, *_ in todo):
             (folder / _SAME).unlink(missing_ok=True)
             if made:
                 with suppress(OSError):
@@ -154,6 +153,7 @@ def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """What all runs of a sweep have in common, also the files that their settings name."""
     files = [Path(workload.rpartition(":")[0])]
     files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
+    files += [Path(settings[_PACKAGES])] if settings.get(_PACKAGES) else []
     codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
     chosen = {name: typed(value) for name, value in settings.items() if name not in _ASIDE}
     return {"workload": workload, **chosen, **codes}
@@ -172,7 +172,8 @@ def _claim(folder: Path, same: Mapping[str, str]) -> bool:
     except FileNotFoundError:
         if any((each / "config.json").exists() for each in folder.iterdir()):
             raise Refused([_OTHERS.format(folder)]) from None
-        kept.write_bytes(msgspec.json.format(msgspec.json.encode(same)))
+        forget_all(folder)  # a folder that was emptied still has those
+        write_durably(kept, msgspec.json.format(msgspec.json.encode(same)))
         return True
     except msgspec.MsgspecError:
         before = {}
@@ -202,67 +203,16 @@ def _combinations(
 
 
 Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], tuple[Result, str]]
-"""Runs a workload, with these settings and seed, in this folder, until told to stop: how it ended,
-and why its files are not there."""
+"""Runs a workload, with these settings and seed, in this folder, until told to stop, unless it is
+done there: how it ended, and why its files are not there."""
 
 
 def _here(
     workload: str, settings: Mapping[str, Any], seed: int, place: Path, stopping: threading.Event
 ) -> tuple[Result, str]:
-    return run_named(workload, settings, seed, place, stopping=stopping), ""
-
-
-def _on(cluster: Cluster) -> Runner:
-    lock = threading.Lock()  # a client sends one request at a time
-
-    def run(
-        workload: str, settings: Mapping[str, Any], seed: int, place: Path,
-        stopping: threading.Event,
-    ) -> tuple[Result, str]:  # fmt: skip
-        name = f"{place.parent.name}-{place.name}"
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:100]
-        there = f"{plain or 'run'}-{secrets.token_hex(4)}"  # others have sweeps of that name, too
-        with lock:
-            submitted = cluster.submit(workload, seed=seed, run_dir=there, **settings)
-        while True:
-            with lock:
-                over = cluster.over(submitted)
-            if over:
-                break
-            if stopping.wait(1.0):
-                with lock:
-                    cluster.stop(submitted)
-                raise KeyboardInterrupt
-        with lock:
-            try:
-                result = cluster.wait(submitted)
-            except RunFailed:
-                with suppress(ArtosError, OSError):  # it may have failed before it had files
-                    cluster.get(submitted, place)
-                raise
-            try:
-                cluster.get(submitted, place)
-            except (ArtosError, OSError) as error:  # the other runs go on
-                return result, f"not copied, artos get {submitted} {place} does: {error}"
-            return result, ""
-
-    return run
-
-
-def _before(folder: Path) -> tuple[Result, str] | None:
-    """The result of a run that is there already, if it is done."""
-    found = summary_file.read(folder)
-    return (Result(folder, found[0]), "") if found and found[1].outcome == "done" else None
-
-
-def _room(place: Path) -> Path:
-    """The folder of a run that is repeated: what an earlier one has left goes beside it."""
-    if is_live(place):
-        raise RunExists(str(place), live=True)
-    if place.exists():
-        others = (place.with_name(f"{place.name}.{number}") for number in itertools.count(1))
-        place.rename(next(other for other in others if not other.exists()))
-    return place
+    if before := done_before(place):
+        return before, ""
+    return run_named(workload, settings, seed, room(place), stopping=stopping), ""
 
 
 def _ranked(runs: Sequence[SweepRun]) -> list[SweepRun]:

@@ -21,6 +21,7 @@ from artos.system.logging_setup import to_stderr
 from artos.system.printable import printable
 from deploy.cli.common import (
     add_json,
+    add_placement,
     add_workload,
     given_seed,
     pairs,
@@ -56,24 +57,7 @@ def add_to(commands: argparse._SubParsersAction[Parser]) -> None:
     submit.add_argument(
         "--resume", default="", metavar="RUN", help="continue one of the head's runs"
     )
-    submit.add_argument(
-        "--placement", choices=("spread", "pack"),
-        help="each actor on the least loaded node, or one node filled before the next; default: "
-        "spread",
-    )  # fmt: skip
-    submit.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="LABEL",
-        help="place actors on workers with this --label only; may be repeated",
-    )
-    submit.add_argument(
-        "--packages",
-        type=Path,
-        metavar="FILE",
-        help="requirements.txt or uv.lock: what the run needs; installed once on each machine",
-    )
+    add_placement(submit)
     submit.add_argument(
         "--wait", action="store_true", help="wait until the run is over; Ctrl-C stops the run"
     )

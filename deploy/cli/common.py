@@ -227,6 +227,28 @@ def workload_of(options: argparse.Namespace) -> str:
     return str(options.workload)
 
 
+def add_placement(parser: Parser) -> None:
+    """Add ``--placement``, ``--where`` and ``--packages``, of runs that are submitted."""
+    parser.add_argument(
+        "--placement", choices=("spread", "pack"),
+        help="each actor on the least loaded node, or one node filled before the next; default: "
+        "spread",
+    )  # fmt: skip
+    parser.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="LABEL",
+        help="place actors on workers with this --label only; may be repeated",
+    )
+    parser.add_argument(
+        "--packages",
+        type=Path,
+        metavar="FILE",
+        help="requirements.txt or uv.lock: what the run needs; installed once on each machine",
+    )
+
+
 def add_sharing(parser: argparse.ArgumentParser) -> None:
     """Add ``--runs-per-slot``, of a worker or of all workers of a cluster."""
     parser.add_argument(

@@ -11,6 +11,7 @@ from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
 from deploy.cli.common import (
+    add_placement,
     add_workload,
     columns,
     given_deadline,
@@ -52,6 +53,7 @@ def add_to(parser: Parser) -> None:
         "--head", metavar="ADDRESS", help="submit the runs there (needs --keys, or ARTOS_KEYS)"
     )
     parser.add_argument("--keys", type=Path, metavar="DIR", help="default: $ARTOS_KEYS")
+    add_placement(parser)
     parser.set_defaults(command=sweep, starts=True)
 
 
@@ -66,6 +68,10 @@ def sweep(options: argparse.Namespace) -> int:
     faults = [f"--grid {name}: a value is empty" for name in empty]
     if options.head and options.at_once:
         faults.append("--at-once is of this machine: with --head the cluster's queue decides")
+    placed = _placed(options)
+    if placed and not options.head:
+        flags = ", ".join(f"--{name}" for name in placed)
+        faults.append(f"{flags}: only of runs that a cluster has: name one with --head")
     if faults:
         raise Refused(faults)
     grid = {name: [convert(name, value, Any) for value in values] for name, values in given.items()}
@@ -73,7 +79,7 @@ def sweep(options: argparse.Namespace) -> int:
         found = sweep_named(
             workload_of(options), grid, options.seeds, options.at_once, options.folder, cluster,
             lambda said: to_stderr(f"artos: {said}"),
-            settings_of(options) | {"deadline": given_deadline(options)},
+            settings_of(options) | {"deadline": given_deadline(options)} | placed,
         )  # fmt: skip
     if options.json:
         print_json(found.runs)
@@ -81,6 +87,12 @@ def sweep(options: argparse.Namespace) -> int:
         print(text(found))
     failed = any(run.outcome == "failed" for run in found.runs)
     return ExitStatus.FAILED if failed else ExitStatus.DONE
+
+
+def _placed(options: argparse.Namespace) -> dict[str, Any]:
+    """Where the runs are to be on the cluster and with what packages, as far as it was said."""
+    given = {name: getattr(options, name) for name in ("placement", "where", "packages")}
+    return {name: value for name, value in given.items() if value}
 
 
 def text(found: Sweep) -> str:

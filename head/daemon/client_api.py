@@ -25,7 +25,7 @@ from artos.system.faults import Faults
 from artos.system.unpack import read
 from artos.transport.keys import new_run_keys
 from artos.transport.messenger import Messenger
-from artos.transport.roles import holder_of
+from artos.transport.roles import OWNER, holder_of
 from artos.version import VERSION
 from head.daemon import run_files, status_api
 from head.daemon.options import HeadOptions
@@ -158,7 +158,7 @@ class ClientApi:
                     drains = isinstance(message, control.DrainNode)
                     return self._drain(name) if drains else self._undrain(name)
                 case control.ReclaimNode():
-                    return _Change(self._reclaim(message))
+                    return _Change(self._reclaim(user, message))
                 case _Told():
                     return self._told(message.run, message.told)
         except (Refused, OSError) as error:
@@ -231,8 +231,12 @@ class ClientApi:
             return run
         raise Refused(
             [f"run {run.name} is {run.user or 'nobody'}'s: only they and admins may {act} it "
-             f"(admins are {', '.join(self._options.admins) or 'none'}: head.toml)"]
+             f"({self._admins})"]
         )  # fmt: skip
+
+    @property
+    def _admins(self) -> str:
+        return f"admins are {', '.join(self._options.admins) or 'none'}: head.toml"
 
     # -- submitting ----------------------------------------------------------------------------
 
@@ -327,7 +331,14 @@ class ClientApi:
             control.Answer({"node": node.name}), partial(self._leaves, node.name, _DRAINED)
         )
 
-    def _reclaim(self, told: control.ReclaimNode) -> control.Answer:
+    def _reclaim(self, peer: str, told: control.ReclaimNode) -> control.Answer:
+        # It may end everybody's actors at once. The cluster's keeper has the owner's key.
+        if _user(peer) not in (OWNER.name, *self._options.admins):
+            raise Refused(
+                [f"only the cluster's keeper and admins may say that the machine of a node is "
+                 f"taken back ({self._admins}): ask one of them, or have its actors move away with "
+                 f"`artos drain {told.node}`"]
+            )  # fmt: skip
         node = self._alive(told.node)
         if node.peer:  # else it is awaited, and whoever says this says it again
             self._messenger.send(node.peer, control.Leave(_RECLAIMED, told.seconds))

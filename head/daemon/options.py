@@ -51,7 +51,8 @@ class HeadOptions(msgspec.Struct, frozen=True):
     runs_at_once: int = 0
     """How many runs may have a process here; 0: as many as cores and memory can carry."""
     admins: tuple[str, ...] = (OWNER.name,)
-    """Users who may stop, scale, resume and read everybody's runs, not just their own."""
+    """Users who may stop, scale, resume and read everybody's runs, not just their own, and say that
+    a node's machine is taken back."""
     publish: Path | None = None
     """A file into which the head writes its endpoint, so that it may listen at port 0."""
     end_file: Path | None = None

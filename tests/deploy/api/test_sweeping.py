@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from helpers import ROOT
 
 import artos
 from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.views import RunView
 from deploy.api import sweeping
 from deploy.api.running import Result, RunFailed
 from deploy.cli.__main__ import main
@@ -146,6 +148,16 @@ def test_a_sweep_of_changed_code_is_another_one(
         again()
 
 
+def test_a_sweep_with_other_packages_is_another_one(tmp_path: Path) -> None:
+    listed = tmp_path / "requirements.txt"
+    listed.write_text("numpy==2.0\n")
+    swept(tmp_path / "s", cluster=Far(), packages=listed)
+    swept(tmp_path / "s", cluster=Far(), packages=str(listed))
+    listed.write_text("numpy==2.1\n")
+    with pytest.raises(Refused, match=r"of another sweep .*requirements\.txt was sha256"):
+        swept(tmp_path / "s", cluster=Far(), packages=listed)
+
+
 def test_a_folder_of_other_runs_is_left_alone(begun: Any, tmp_path: Path) -> None:
     (tmp_path / "runs" / "first").mkdir(parents=True)
     (tmp_path / "runs" / "first" / "config.json").touch()
@@ -187,6 +199,9 @@ class Far:
     def submit(self, workload: str, *, run_dir: str, **settings: Any) -> str:
         return run_dir
 
+    def list(self) -> tuple[RunView, ...]:
+        return ()
+
     def over(self, run: str) -> bool:
         return True
 
@@ -221,6 +236,34 @@ def test_a_sweep_that_is_refused_leaves_the_folder_that_of_the_one_before(
 def test_at_once_is_refused_with_a_head(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "ppo", "--at-once", "2", "--head", "tcp://127.0.0.1:1"]) == 2
     assert "the cluster's queue decides" in capsys.readouterr().err
+
+
+PLACED = ("--where", "avx512", "--where", "room=b", "--placement", "pack", "--packages", "list.txt")
+
+
+def test_where_the_runs_are_and_what_they_need_is_told_to_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+
+    class Near(Far):
+        def submit(self, workload: str, *, run_dir: str, **settings: Any) -> str:
+            told.append(settings)
+            return run_dir
+
+    monkeypatch.setattr("deploy.api.cluster.Cluster", lambda *_: nullcontext(Near()))
+    to = ("--head", "tcp://127.0.0.1:1", "--folder", str(tmp_path / "s"))
+    assert main(["sweep", "ppo", "--seeds", "1", *PLACED, *to]) == 0
+    (settings,) = told
+    assert settings["where"] == ["avx512", "room=b"]
+    assert (settings["placement"], settings["packages"]) == ("pack", Path("list.txt"))
+
+
+def test_only_a_cluster_places_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "ppo", *PLACED, "--folder", str(tmp_path / "s")]) == 2
+    told = "--placement, --where, --packages: only of runs that a cluster has: name one with --head"
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
 
 
 @pytest.mark.processes

@@ -48,3 +48,24 @@ def test_a_sweep_of_the_command_gets_more_values_from_python(
     assert len(cluster.status()[1]) == 3, "those that were done are not repeated"
     cluster.until(lambda: cluster.left() == [])
     assert cluster.stop() == {"w1": 0, "head": 0}
+
+
+def test_a_sweep_whose_client_was_killed_waits_for_its_runs(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.start_worker("w1")
+    cluster.alive("w1")
+    words = (
+        "sweep", "ppo", "--env", "CartPole-v1", "--total-steps", 40_960, "--actors", 1, "--seeds",
+        1, "--folder", tmp_path / "s", *cluster.towards_head, "--json",
+    )  # fmt: skip
+    first = cluster.start("first", *words)
+    cluster.until(lambda: any(run["state"] == "running" for run in cluster.status()[1].values()))
+    first.kill()
+    second = cluster.start("second", *words)
+    assert second.wait() == 0, cluster.story()
+    (run,) = json.loads(second.out)
+    assert (run["outcome"], run["steps"], run["why"]) == ("done", 40_960, "")
+    assert len(cluster.status()[1]) == 1, "it was not submitted again"
+    cluster.until(lambda: cluster.left() == [])
+    assert cluster.stop() == {"w1": 0, "head": 0}

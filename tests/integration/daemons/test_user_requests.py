@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from helpers import PATIENCE
-from test_head_daemon import Head, Peer, plain_of
+from test_head_daemon import Head, Peer, joined, plain_of
 
 from artos.clock import Deadline
 from artos.protocol import control
@@ -106,6 +106,25 @@ def test_a_run_of_another_user_is_theirs_but_an_admin_may_all(
     assert "only running runs" in head.ask(ann, control.ScaleRun("of-ann", 2)).fault
     seen = head.told(ann, control.ListRuns())["runs"]
     assert {run["user"] for run in seen} == {"ann", "bob", "owner"}, "all may see what there is"
+
+
+def test_only_admins_and_the_keeper_take_a_machine_back(head: Head) -> None:
+    """With no time left it would kill the actors of all users there."""
+    make_keys(head.keys, Holder(KeyRole.USER, "ann"), Holder(KeyRole.USER, "bob"))
+    options = head.daemon._client_api._options  # type: ignore[union-attr]
+    head.daemon._client_api._options = msgspec.structs.replace(options, admins=("bob",))  # type: ignore[union-attr]
+    worker = joined(head, "w1")
+    answer = head.ask(head.peer("user:ann/1"), control.ReclaimNode("w1", 0.0))
+    for words in ("admins are bob: head.toml", "ask one of them", "`artos drain w1`"):
+        assert words in answer.fault
+    head.until(lambda: True, worker)
+    assert worker.last(control.Leave) is None
+    for user in ("bob", "owner"):  # the keeper's key is the owner's, whoever the admins are
+        asked = control.ReclaimNode("w1", 9.0)
+        assert head.told(head.peer(f"user:{user}/1"), asked) == {"node": "w1"}
+        head.until(lambda: worker.last(control.Leave), worker)
+        worker.heard.clear()
+    assert head.told(head.peer("user:ann/2"), control.DrainNode("w1"))["node"] == "w1"
 
 
 def test_a_run_that_is_scaled_answers_each_request(head: Head, process: Peer) -> None:
