@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,15 +10,23 @@ import msgspec
 from msgspec import field
 
 from artos.protocol.views import RunFacts
-from artos.specs.members import LEARNER
+from artos.specs.keys import EPISODES, MODEL_PARAM, episodes_of
+from artos.specs.members import ACTORS, LEARNER
 from deploy.dashboard.reading import Reading
 from head.records.shape import Shape
 from triggers.journal_index import JournalIndex
-from triggers.targets import parsed
+from triggers.targets import Target, parsed
 
 _TAIL = 128 << 10
 """Bytes at the end of a journal from which rates are."""
 _ROWS, _CLOCK = "rows", "clock"
+_WATCHED = {
+    **dict.fromkeys(("DataKeyTrigger", "ReplayTrigger", "RoundTrigger", "TransferTrigger"), _ROWS),
+    **dict.fromkeys(("TimeTrigger", "PrewarmTrigger"), _CLOCK),
+    "RequestTrigger": ACTORS,
+    "UpdateTrigger": "{}/" + MODEL_PARAM,
+}
+"""By our class what a trigger watches, {} being the first learner; others name it in a setting."""
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -58,6 +66,8 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
     stores: dict[str, Node] = {}
     edges: list[Edge] = []
     learners = {parsed(t).role for t in shape.triggers if parsed(t).learns}
+    beside = {each for each in learners if facts and f"{each}.updates" in facts.learners}
+    first = LEARNER if LEARNER in learners else min(learners - beside or learners, default=LEARNER)
     for target, spec in shape.triggers.items():
         to = parsed(target)
         roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts, learners))
@@ -65,11 +75,13 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
         told = fields.items() if isinstance(fields, dict) else ()
         settings = {name: value for name, value in told if value not in (None, [], "", False)}
         name = str(spec.get("type", "")).rpartition(":")[2]
-        for source in _sources(spec, learners):
-            kind = source if source in (_ROWS, _CLOCK) else "object"
-            stores.setdefault(source, Node(source, kind, _of_store(source, facts, learners)))
-            rate = rates.get(target)
-            edges.append(Edge(source, to.role, target, name, settings, rate))
+        for source in _sources(spec, to, first):
+            if source == ACTORS:
+                roles.setdefault(source, Node(source, "role", ""))
+            else:
+                kind = source if source in (_ROWS, _CLOCK) else "object"
+                stores.setdefault(source, Node(source, kind, _of_store(source, facts, learners)))
+            edges.append(Edge(source, to.role, target, name, settings, rates.get(target)))
         if to.samples:
             stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts, learners)))
             edges.append(Edge(to.role, _ROWS))
@@ -96,26 +108,39 @@ def rates(index: JournalIndex) -> dict[str, float]:
     return {t: round(n / seconds, 3) for t, n in fired.items()} if seconds > 0 else {}
 
 
-def _sources(spec: Mapping[str, Any], learners: set[str]) -> Iterator[str]:
-    """What a trigger watches, by the names of its settings; triggers may be composed of others."""
-    first = min(learners, default="learner")
-    found: defaultdict[str, None] = defaultdict()
+def _sources(spec: Mapping[str, Any], to: Target, first: str) -> Iterator[str]:
+    """What a trigger watches: ours by their classes, a user's own by the names of its settings.
 
-    def look(value: Any, name: str) -> None:
+    Triggers may be composed of others.
+    """
+    found: dict[str, None] = {}
+    rows = ACTORS if to.answers else _ROWS  # a server sees requests, and no rows
+
+    def look(value: Any, name: str, *, guessing: bool) -> None:
         if isinstance(value, dict):
+            home, _, kind = str(value.get("type", "")).rpartition(":")
+            watched = _WATCHED.get(kind, "") if home.startswith("triggers.") else ""
+            if watched:
+                found[watched.format(first)] = None
             for inner, each in value.items():
-                look(each, inner)
-        elif name in ("keys", "size", "n", "rows", "ratio") and value:
-            found[_ROWS] = None
+                look(each, inner, guessing=not watched if kind else guessing)
+        elif not (guessing and value):
+            return
+        elif name in ("keys", "size", "n", "rows", "ratio"):
+            found[rows] = None
         elif isinstance(value, list):
             for each in value:
-                look(each, name)
+                look(each, name, guessing=True)
         elif name == "key" and isinstance(value, str):
-            found[value if "/" in value else f"{first}/{value}"] = None
-        elif name in ("t", "seconds") and value:
+            of_episodes = value == EPISODES or episodes_of(value)
+            owner = f"{ACTORS if of_episodes else first}/"
+            found[value if "/" in value else owner + value] = None
+        elif name == "episodes":
+            found[f"{ACTORS}/{EPISODES}"] = None
+        elif name in ("t", "seconds"):
             found[_CLOCK] = None
 
-    look(spec, "")
+    look(spec, "", guessing=True)
     yield from found or {_CLOCK: None}
 
 

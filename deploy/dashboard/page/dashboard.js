@@ -364,9 +364,9 @@ function showWiring(view, query, name) {
     svg.append(el("defs", s, el("marker", { ...s, id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, el("path", { ...s, d: "M0 0 L8 4 L0 8 z", fill: "#5f6b7a" }))));
     const pairs = new Map();
     for (const edge of found.edges) {
-      const a = place.get(edge.from), b = place.get(edge.to), right = b.x > a.x, key = [edge.from, edge.to].sort().join(), n = pairs.get(key) || 0;
+      const a = place.get(edge.from), b = place.get(edge.to), right = b.x > a.x, below = b.x === a.x, key = [edge.from, edge.to].sort().join(), n = pairs.get(key) || 0;
       pairs.set(key, n + 1);
-      const x1 = right ? a.x + WIDE : a.x, x2 = right ? b.x : b.x + WIDE, y1 = a.y + 18 + n * 16, y2 = b.y + 18 + n * 16, bend = (x2 - x1) / 2;
+      const x1 = below ? a.x + WIDE / 2 : right ? a.x + WIDE : a.x, x2 = below ? x1 : right ? b.x : b.x + WIDE, y1 = a.y + (below ? 54 : 18 + n * 16), y2 = b.y + (below ? 0 : 18 + n * 16), bend = (x2 - x1) / 2;
       const rate = edge.per_second === null || edge.per_second === undefined ? "" : ` ${number(edge.per_second, 3)}/s`;
       const label = edge.target ? `${edge.target}${rate}` : "writes";
       svg.append(el("path", { ...s, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`, fill: "none", stroke: edge.target ? "#0b5cad" : "#9aa5b1", "stroke-width": 1.6, "marker-end": "url(#tip-of-arrow)" }, el("title", s, edge.target ? `${edge.trigger}\n${facts(edge.settings)}` : "writes")),

@@ -5,9 +5,15 @@ from __future__ import annotations
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
 from deploy.why.history import DEVICE
+from triggers.algorithms import BUILT_IN
 
 _MOST = 4
 """Most processes that are advised."""
+_FIRST = (
+    "replicable = True in a Learner of your own, once it divides its batches "
+    "(docs/how-to/replicas.md), then "
+)
+"""Without it several processes are refused, and no record of a run says whether it is set."""
 
 
 def look(run: Evidence) -> Finding | None:
@@ -23,4 +29,6 @@ def look(run: Evidence) -> Finding | None:
         f"a round {run.round:.3g} s"
     )
     gain = without(run.learning * (1 - now / learners))
-    return Finding("learner", gain, figure, (f"--set learners={learners}",), costs=True)
+    divides = now > 1 or run.algorithm in BUILT_IN
+    advice = f"{'' if divides else _FIRST}--set learners={learners}"
+    return Finding("learner", gain, figure, (advice,), costs=True)

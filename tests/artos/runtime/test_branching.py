@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,19 @@ from artos.system.pidfd import PidFd
 from artos.transport.weights.channel import Way
 
 ACTOR = Member(ACTORS, 0)
+SHARING = """
+import subprocess, sys
+from artos.runtime.branching import shared_in_a_copy
+
+print(shared_in_a_copy(()) or "nothing")
+with open(sys.argv[1]):
+    print(shared_in_a_copy(()) or "nothing")
+with subprocess.Popen(["sleep", "60"]) as child:
+    print(shared_in_a_copy(()) or "nothing")
+    print(shared_in_a_copy((child.pid,)) or "nothing")
+    child.kill()
+"""
+"""What would be shared: nothing; a file; a process, which does no harm if it is a stem."""
 
 
 def branched(stage: Stage, order: Branch) -> Branched:
@@ -121,6 +136,43 @@ def test_an_actor_that_takes_its_weights_from_elsewhere_is_given_no_others() -> 
     branching = Branching(actor, context, lambda: {"bound": [1]}, lambda held: None)
     branching.branch(Branch("nowhere", 2, weights="/runs/other"), said.append)
     assert "takes its weights from elsewhere" in said[0].fault
+
+
+def test_an_actor_that_asks_servers_is_not_branched() -> None:
+    """Whatever else there is to it: a server knows one episode of each of its environments."""
+    context: Any = SimpleNamespace(desks={"inference": object()})
+    actor: Any = SimpleNamespace()
+    said: list[Branched] = []
+    branching = Branching(actor, context, lambda: {"bound": [1]}, lambda held: None)
+    branching.branch(Branch("nowhere", 2), said.append)
+    (answer,) = said
+    assert "asks servers at each step" in answer.fault
+    assert not answer.pid
+
+
+@pytest.mark.processes
+def test_what_copies_would_share_with_their_process_is_said(tmp_path: Path) -> None:
+    (file := tmp_path / "opened").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", SHARING, str(file)], capture_output=True, text=True,
+        timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    nothing, opened, process, stem = done.stdout.splitlines()
+    assert (nothing, stem) == ("nothing", "nothing")
+    assert opened.startswith(f"its process has opened {file}, which copies would share")
+    assert process.startswith("its process has started 1 others, which copies would share")
+
+
+def test_what_would_be_shared_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artos.runtime.branching.shared_in_a_copy", lambda stems: "its file")
+    actor: Any = SimpleNamespace(present=lambda env: ({}, Played(0.0, 0)))
+    context: Any = SimpleNamespace(desks={})
+    said: list[Branched] = []
+    branching = Branching(actor, context, lambda: {"bound": [1]}, lambda held: None)
+    branching.branch(Branch("nowhere", 2), said.append)
+    (answer,) = said
+    assert answer.fault == "the episode cannot be branched: its file"
+    assert not answer.pid
 
 
 def test_playing_on_is_what_sampling_would_have_done(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def named(
         (named(run_of(sample=0.001, learn=0.001, over=0.02)), ("small batch", "--set steps=16384")),
         (named(run_of(blocked=0.5)), ("slow disk", "--run-dir on a faster disk")),
         (named(run_of(learn=0.5), {"threads": 16}), ("too many threads", "--set threads=2")),
-        (named(run_of(learn=1.0)), ("learner", "--set learners=2")),
+        (named(run_of(learn=1.0), algorithm="ppo"), ("learner", "--set learners=2")),
         (
             named(run_of(learn=1.0), algorithm="impala"),  # as all algorithms can be
             ("learner", "--set learners=2"),

@@ -82,3 +82,21 @@ def test_with_only_one_of_its_settings_another_algorithm_is_advised() -> None:
     )
     (straggler,) = [each for each in findings(run) if each.bottleneck == "one straggler"]
     assert straggler.advice == (f"{OTHER}--set n=3 --set max_lag=10",)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "learners", "first"),
+    [("mine", 1, "replicable = True"), ("mine", 2, "--set"), ("ppo", 1, "--set")],
+)
+def test_a_learner_of_the_users_own_has_to_be_divided_first(
+    algorithm: str, learners: int, first: str
+) -> None:
+    """One that several processes make already can be."""
+    run = Evidence(
+        run_of(learn=1.0), {"learners": learners}, {"learner.update": IN_TURN}, 2, cpus=4,
+        algorithm=algorithm,
+    )  # fmt: skip
+    (found,) = [each for each in findings(run) if each.bottleneck == "learner"]
+    (advice,) = found.advice
+    assert advice.startswith(first)
+    assert advice.endswith("--set learners=4")

@@ -1,0 +1,15 @@
+"""Actors on the nodes of a cluster are not branched, and whoever asks for it is told so."""
+
+from __future__ import annotations
+
+from artos.protocol.control import BranchRun, RunBranched
+from head.run.cluster import ClusterRun
+
+
+def test_a_run_on_a_cluster_refuses_in_words() -> None:
+    run = object.__new__(ClusterRun)  # there is no need of a cluster to say no
+    answer = run._change(BranchRun("pong", 0, 3))
+    assert isinstance(answer, RunBranched)
+    assert not answer.file
+    assert "on the nodes of a cluster" in answer.fault
+    assert "artos run" in answer.fault, "it says what to do"
