@@ -6,6 +6,8 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
 
 import uvicorn
 
@@ -23,6 +25,8 @@ _END_SECONDS = 1
 
 def serve(answers: Answers, host: str, port: int, told: Callable[[str], object]) -> None:
     """Serve on this address; ``told`` is called with the one for browsers once it listens.
+
+    Where it listens on all addresses of this machine, that has the machine's name.
 
     Beyond this machine a token is needed, which is part of that address: that of the environment
     variable ``ARTOS_DASHBOARD_TOKEN``, or a new one.
@@ -43,8 +47,15 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
         )  # fmt: skip
         server = uvicorn.Server(config)
         query = f"?token={token}" if token else ""
-        told(f"http://{name}:{listening.getsockname()[1]}/{query}")
+        told(f"http://{_reached(host, name)}:{listening.getsockname()[1]}/{query}")
         server.run(sockets=[listening])
+
+
+def _reached(host: str, name: str) -> str:
+    """What others call this machine, where it listens on all of its addresses."""
+    with suppress(ValueError):
+        return socket.gethostname() if ip_address(host).is_unspecified else name
+    return name
 
 
 def _listening(host: str, port: int) -> socket.socket:

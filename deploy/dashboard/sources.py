@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
@@ -105,12 +106,18 @@ class Folders(Closing):
             runs = [_called(Path(run.folder).name, run) for run in found.runs]
         else:
             found = LocalRuns(self._root / "none but the named ones").cluster()
-            runs = [self.run(name) for name in self._named]
+            runs = [*self._those_left()]
             (node,) = found.nodes
             actors = {run.name: run.actors for run in runs if run.actors}
             node = msgspec.structs.replace(node, actors=sum(actors.values()), runs=actors)
             found = msgspec.structs.replace(found, nodes=(node,))
         return msgspec.structs.replace(found, runs=tuple(runs))
+
+    def _those_left(self) -> Iterator[RunView]:
+        """The named runs but for those that have been removed since."""
+        for name in self._named:
+            with suppress(NoSuchRun, FileNotFoundError):
+                yield self.run(name)
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
