@@ -26,6 +26,7 @@ _LOOK, _COPY = 1.0, 2.0
 """Seconds for which a view, and what was copied from a head, is new enough."""
 _PATIENCE = 3.0
 """Seconds for which who asks waits for a copy."""
+_UNKNOWN = "\ufffd"
 T = TypeVar("T")
 
 
@@ -84,14 +85,19 @@ class Folders(Closing):
         return self._recent.get(name, ask)
 
     def folder(self, name: str, what: str = RECORDS) -> Path:
-        """The run's folder."""
+        """The run's folder; one whose name is no text is also known by what is shown of it."""
         if self._named:
             folder = self._named.get(name)
         else:
             folder = self._root / name if Path(name).name == name else None
-        if folder is None or not is_run(folder):
-            raise NoSuchRun(name, "here")
-        return folder
+        if folder is not None and is_run(folder):
+            return folder
+        if _UNKNOWN in name:
+            every = self._named or {path.name: path for path in self._root.iterdir()}
+            alike = [path for each, path in every.items() if _shown(each) == name != each]
+            if len(alike) == 1 and is_run(alike[0]):
+                return alike[0]
+        raise NoSuchRun(name, "here")
 
     def pool(self) -> PoolView | None:
         """Who holds devices and slots; None if that cannot be read."""
@@ -121,6 +127,11 @@ class Folders(Closing):
 
     def close(self) -> None:
         """Do nothing: no resources are held."""
+
+
+def _shown(name: str) -> str:
+    """A name as a browser has it, which cannot say bytes that are no text."""
+    return "".join(_UNKNOWN if "\ud800" <= each <= "\udfff" else each for each in name)
 
 
 def _called(name: str, run: RunView) -> RunView:

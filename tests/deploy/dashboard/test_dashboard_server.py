@@ -407,6 +407,8 @@ def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path
         assert "no regular file" in asked.get("runs/fifo/timeline", 422)["error"][0]
         assert "no regular file" in asked.get("runs/fifo")["journal"]["damage"]
         assert "config.json" in asked.get("runs/begun/timeline", 422)["error"][0]
+        odd = asked.get("runs/" + quote("no\ufffdtext"), 422)
+        assert "config.json is damaged" in odd["error"][0], "it is found as a browser names it"
         faults = asked.get("curves")["faults"]
         assert {"damaged", "begun"} <= faults.keys()
         assert HOSTILE not in faults
