@@ -340,11 +340,12 @@ async function showTimeline(view, query, name) {
 
 async function showPath(view, query, name) {
   const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0", env = query.get("env") ?? "";
+  const { learners } = (await ask(`runs/${enc(name)}`)).config, learner = query.get("learner") || learners[0] || "";
   const field = (label, value, more = {}) => el("input", { type: "number", min: 0, value, "aria-label": label, ...more });
-  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1) };
+  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1), learner: el("select", { "aria-label": "learner" }, ...learners.map((each) => el("option", { value: each, ...(each === learner ? { selected: "" } : {}) }, each))) };
   const go = (...names) => { location.hash = `#/run/${enc(name)}/path?${new URLSearchParams(names.map((n) => [n, fields[n].value]))}`; };
-  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, el("button", { onclick: () => go("version") }, "path of the version")));
-  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version } : { actor, row, env })}`);
+  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, ...(learners.length > 1 ? ["of", fields.learner] : []), el("button", { onclick: () => go("version", "learner") }, "path of the version")));
+  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version, learner } : { actor, row, env })}`);
   if (found.said) view.append(el("p", {}, found.said));
   if (found.lag !== null) view.append(el("p", {}, `lag: it was ${found.lag} versions old when it was learned from`));
   view.append(table(["what", "who", "from", "took", "facts"], found.steps.map((step) => [step.what, step.member, el("a", { href: `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}` }, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", shortened(facts(step.facts).replaceAll("\n", ", "))])));

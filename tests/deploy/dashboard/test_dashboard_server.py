@@ -136,6 +136,7 @@ def test_runs_are_listed_whatever_became_of_them(asked: Asked) -> None:
     about = asked.get("runs/killed")
     assert "was killed" in about["why"]
     assert about["config"]["settings"]["env"] == "CartPole-v1"
+    assert about["config"]["learners"] == ["learner"]
     assert about["journal"]["to"] > about["journal"]["from"] >= 0
     assert asked.get("runs/nothing", 404) == {"error": ["there is no run 'nothing' here"]}
 

@@ -315,3 +315,20 @@ def test_how_many_devices_a_head_lends_is_not_said_before_it_is_known(
     tab.value(f"{place}.dispatchEvent(new MouseEvent('mousemove', {{clientX: 0, clientY: 0}}))")
     told = tab.value(f"{tip}.textContent")
     assert "devices held by learners: 2" in told or "devices held by learners: 1.9" in told
+
+
+def test_the_path_of_a_version_is_that_of_the_learner_that_is_chosen(
+    tab: Tab, runs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs" / "two"
+    shutil.copytree(runs / "over", folder)
+    config = json.loads((folder / "config.json").read_text())
+    triggers = config["plan"]["triggers"]
+    triggers |= {"model.update": triggers["learner.update"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    with serving("--runs", folder.parent) as address:
+        assert "learner" in look(tab, address, "run/two/path?version=1")
+        choice = "document.querySelector('select[aria-label=learner]')"
+        assert tab.value(f"[...{choice}.options].map((each) => each.value)") == ["learner", "model"]
+        tab.value(f"{choice}.value = 'model'; {choice}.parentElement.lastChild.click()")
+        assert "no update of model is known" in tab.wait(FAULT)
