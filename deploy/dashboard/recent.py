@@ -36,16 +36,11 @@ class Recent:
         with lock:
             asked, known = self._known.get(what, (-self._seconds, None))
             if known is None or self._now() - asked >= self._seconds:
-                known = _asked(ask)
+                known = Future()
+                try:
+                    known.set_result(ask())
+                except Exception as error:
+                    known.set_exception(error)
                 self._known[what] = self._now(), known
         found: T = known.result()
         return found
-
-
-def _asked(ask: Callable[[], T]) -> Future[T]:
-    found = Future[T]()
-    try:
-        found.set_result(ask())
-    except Exception as error:
-        found.set_exception(error)
-    return found

@@ -6,8 +6,6 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from ipaddress import ip_address
 
 import uvicorn
 
@@ -47,15 +45,10 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
         )  # fmt: skip
         server = uvicorn.Server(config)
         query = f"?token={token}" if token else ""
-        told(f"http://{_reached(host, name)}:{listening.getsockname()[1]}/{query}")
+        if host in ("0.0.0.0", "::"):  # others call this machine by its name
+            name = socket.gethostname()
+        told(f"http://{name}:{listening.getsockname()[1]}/{query}")
         server.run(sockets=[listening])
-
-
-def _reached(host: str, name: str) -> str:
-    """What others call this machine, where it listens on all of its addresses."""
-    with suppress(ValueError):
-        return socket.gethostname() if ip_address(host).is_unspecified else name
-    return name
 
 
 def _listening(host: str, port: int) -> socket.socket:

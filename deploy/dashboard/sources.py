@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -26,7 +27,8 @@ _LOOK, _COPY = 1.0, 2.0
 """Seconds for which a view, and what was copied from a head, is new enough."""
 _PATIENCE = 3.0
 """Seconds for which who asks waits for a copy."""
-_UNKNOWN = "\ufffd"
+_BYTES, _UNKNOWN = re.compile("[\ud800-\udfff]"), "\ufffd"
+"""What of a name is no text, and what a browser has in its place."""
 T = TypeVar("T")
 
 
@@ -93,8 +95,8 @@ class Folders(Closing):
         if folder is not None and is_run(folder):
             return folder
         if _UNKNOWN in name:
-            every = self._named or {path.name: path for path in self._root.iterdir()}
-            alike = [path for each, path in every.items() if _shown(each) == name != each]
+            every = self._named or {path.name: path for path in self._root.glob("*")}
+            alike = [path for each, path in every.items() if _BYTES.sub(_UNKNOWN, each) == name]
             if len(alike) == 1 and is_run(alike[0]):
                 return alike[0]
         raise NoSuchRun(name, "here")
@@ -112,26 +114,18 @@ class Folders(Closing):
             runs = [_called(Path(run.folder).name, run) for run in found.runs]
         else:
             found = LocalRuns(self._root / "none but the named ones").cluster()
-            runs = [*self._those_left()]
+            runs = []
+            for name in self._named:
+                with suppress(NoSuchRun, FileNotFoundError):  # it has been removed since
+                    runs.append(self.run(name))
             (node,) = found.nodes
             actors = {run.name: run.actors for run in runs if run.actors}
             node = msgspec.structs.replace(node, actors=sum(actors.values()), runs=actors)
             found = msgspec.structs.replace(found, nodes=(node,))
         return msgspec.structs.replace(found, runs=tuple(runs))
 
-    def _those_left(self) -> Iterator[RunView]:
-        """The named runs but for those that have been removed since."""
-        for name in self._named:
-            with suppress(NoSuchRun, FileNotFoundError):
-                yield self.run(name)
-
     def close(self) -> None:
         """Do nothing: no resources are held."""
-
-
-def _shown(name: str) -> str:
-    """A name as a browser has it, which cannot say bytes that are no text."""
-    return "".join(_UNKNOWN if "\ud800" <= each <= "\udfff" else each for each in name)
 
 
 def _called(name: str, run: RunView) -> RunView:
