@@ -18,7 +18,7 @@ from deploy.client import bills
 from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
 from deploy.dashboard.lags import of_journal, of_progress, of_summary
-from deploy.dashboard.paths import path_of_row, path_of_version
+from deploy.dashboard.paths import learners_of, path_of_row, path_of_version
 from deploy.dashboard.rare import RareLines
 from deploy.dashboard.sources import Source
 from deploy.dashboard.timeline import timeline
@@ -88,9 +88,10 @@ class Answers:
         """A run in full, its configuration, and the time that its journal spans."""
         view = self._source.run(name).plain
         folder = self._source.folder(name)
-        plain, _ = run_config.read(folder, Config)
+        plain, config = run_config.read(folder, Config)
         kept = ("workload", "settings", "seed", "algorithm", "env", "resumed", "versions", "device")
         told = {key: plain[key] for key in kept if key in plain}
+        told["learners"] = learners_of(config.plan) if config.plan else []
         try:
             with JournalIndex(folder / _JOURNAL) as index:
                 times = {"from": index.begin, "to": index.end, "bytes": index.size}
@@ -112,8 +113,8 @@ class Answers:
         with self._journal(name) as (index, config):
             shape = _shape_of(name, config)
             if "version" in query:
-                learner = query.get("learner", "learner")
-                return path_of_version(index, shape, int(_number(query, "version")), learner)
+                version, learner = int(_number(query, "version")), query.get("learner", "")
+                return path_of_version(index, shape, version, learner)
             actor, row = int(_number(query, "actor")), int(_number(query, "row"))
             env = int(_number(query, "env")) if query.get("env") else None
             return path_of_row(index, shape, actor, row, env)

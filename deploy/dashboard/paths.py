@@ -110,16 +110,23 @@ def _of_a_firing(taken: _Taken, lag: int | None, soon: str) -> Iterator[str]:
         yield f"no update with it has ended {soon} ({taken.target})"
 
 
-def path_of_version(
-    index: JournalIndex, shape: Shape, version: int, learner: str = "learner"
-) -> Path:
+def learners_of(shape: Shape) -> list[str]:
+    """The learners of a run, the one whose versions are meant if none is named first."""
+    found = {parsed(target).role for target in shape.triggers if parsed(target).learns}
+    return sorted(found, key=lambda name: (name != "learner", name))
+
+
+def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: str = "") -> Path:
     """The update that made a version of a learner, the rounds under it, and the next update.
+
+    Without a name it is the first of the run's learners.
 
     Raises:
         Refused: there is no such learner, or no update is known to have made it.
         JournalDamaged: a file of the journal cannot be read or unpacked.
     """
-    learners = {parsed(target).role for target in shape.triggers if parsed(target).learns}
+    learners = learners_of(shape)
+    learner = learner or next(iter(learners), "learner")
     if learner not in learners:
         raise Refused([f"there is no learner {learner!r}: choose {', '.join(sorted(learners))}"])
     reading = Reading(index)
@@ -128,7 +135,7 @@ def path_of_version(
     if (update := story.update) is None:
         raise Refused([f"no update of {learner} is known to have made version {version}"])
     # Versions in lines of actors are those of the first learner; of others they name the learner.
-    is_first = learners == {learner} or "lags" in update.line
+    is_first = learners == [learner] or "lags" in update.line
     rounds = story.beside or (story.rounds if is_first else [])
     later = sorted([*rounds[:_MOST], *story.following], key=lambda seen: seen.time)
     said = [f"the first {_MOST} rounds are listed"] if len(rounds) > _MOST else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -14,26 +15,32 @@ _MOST = 1_000
 class Recent:
     """Answers for so many ``seconds`` what it has answered before; one asks, others wait for it.
 
-    An error is no answer: the next one asks again.
+    So it is with an error: where none answers for long, those who wait are told as one.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now
         self._lock = Lock()
-        self._known: dict[Hashable, tuple[float, Any]] = {}
+        self._known: dict[Hashable, tuple[float, Future[Any]]] = {}
         self._locks: dict[Hashable, Lock] = {}
 
     def get(self, what: Hashable, ask: Callable[[], T]) -> T:
-        """The answer to ``what``, by ``ask`` if none is recent; raises what ``ask`` raises."""
+        """The answer to ``what``, by ``ask`` if none is recent; raises what ``ask`` raises, or has
+        raised of late.
+        """
         with self._lock:
             if len(self._locks) > _MOST:
                 self._known.clear()
                 self._locks.clear()
             lock = self._locks.setdefault(what, Lock())
         with lock:
-            asked, answer = self._known.get(what, (-self._seconds, None))
-            if self._now() - asked >= self._seconds:
-                answer = ask()
-                self._known[what] = self._now(), answer
-            found: T = answer
-            return found
+            asked, known = self._known.get(what, (-self._seconds, None))
+            if known is None or self._now() - asked >= self._seconds:
+                known = Future()
+                try:
+                    known.set_result(ask())
+                except Exception as error:
+                    known.set_exception(error)
+                self._known[what] = self._now(), known
+        found: T = known.result()
+        return found

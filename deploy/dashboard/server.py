@@ -24,6 +24,8 @@ _END_SECONDS = 1
 def serve(answers: Answers, host: str, port: int, told: Callable[[str], object]) -> None:
     """Serve on this address; ``told`` is called with the one for browsers once it listens.
 
+    Where it listens on all addresses of this machine, that has the machine's name.
+
     Beyond this machine a token is needed, which is part of that address: that of the environment
     variable ``ARTOS_DASHBOARD_TOKEN``, or a new one.
 
@@ -43,6 +45,8 @@ def serve(answers: Answers, host: str, port: int, told: Callable[[str], object])
         )  # fmt: skip
         server = uvicorn.Server(config)
         query = f"?token={token}" if token else ""
+        if host in ("0.0.0.0", "::"):  # others call this machine by its name
+            name = socket.gethostname()
         told(f"http://{name}:{listening.getsockname()[1]}/{query}")
         server.run(sockets=[listening])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, TypeVar
@@ -25,6 +27,8 @@ _LOOK, _COPY = 1.0, 2.0
 """Seconds for which a view, and what was copied from a head, is new enough."""
 _PATIENCE = 3.0
 """Seconds for which who asks waits for a copy."""
+_BYTES, _UNKNOWN = re.compile("[\ud800-\udfff]"), "\ufffd"
+"""What of a name is no text, and what a browser has in its place."""
 T = TypeVar("T")
 
 
@@ -83,14 +87,19 @@ class Folders(Closing):
         return self._recent.get(name, ask)
 
     def folder(self, name: str, what: str = RECORDS) -> Path:
-        """The run's folder."""
+        """The run's folder; one whose name is no text is also known by what is shown of it."""
         if self._named:
             folder = self._named.get(name)
         else:
             folder = self._root / name if Path(name).name == name else None
-        if folder is None or not is_run(folder):
-            raise NoSuchRun(name, "here")
-        return folder
+        if folder is not None and is_run(folder):
+            return folder
+        if _UNKNOWN in name:
+            every = self._named or {path.name: path for path in self._root.glob("*")}
+            alike = [path for each, path in every.items() if _BYTES.sub(_UNKNOWN, each) == name]
+            if len(alike) == 1 and is_run(alike[0]):
+                return alike[0]
+        raise NoSuchRun(name, "here")
 
     def pool(self) -> PoolView | None:
         """Who holds devices and slots; None if that cannot be read."""
@@ -105,7 +114,10 @@ class Folders(Closing):
             runs = [_called(Path(run.folder).name, run) for run in found.runs]
         else:
             found = LocalRuns(self._root / "none but the named ones").cluster()
-            runs = [self.run(name) for name in self._named]
+            runs = []
+            for name in self._named:
+                with suppress(NoSuchRun, FileNotFoundError):  # it has been removed since
+                    runs.append(self.run(name))
             (node,) = found.nodes
             actors = {run.name: run.actors for run in runs if run.actors}
             node = msgspec.structs.replace(node, actors=sum(actors.values()), runs=actors)

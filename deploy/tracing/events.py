@@ -27,7 +27,9 @@ _TOLD = ("t", "by", "times", "seconds", "rested")
 """What of a line is drawn, and so no fact of its slice."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""
-_VERSION = "version"
+_Cause = tuple[str, Any]
+"""An actor and the row up to which it has sampled; or ``_VERSION``, and its number and learner."""
+_VERSION, _ANYONE = "version", ""
 _WITHIN = 0.001
 """Microseconds before its end that are within a slice."""
 _INSTANT = 1.0
@@ -81,6 +83,7 @@ class Tracer:
     _causes: Latest = field(default_factory=Latest)  # where rows or a version were made
     _early: Latest = field(default_factory=Latest)  # firings whose cause answers later
     _rows_of: dict[str, int] = field(default_factory=dict)  # rows that an actor has sampled
+    _learners: set[str] = field(default_factory=set)  # that have made versions
     _arrows: int = 0
     _now: float = 0.0
 
@@ -138,7 +141,7 @@ class Tracer:
         facts = {k: line[k] for k in ("firing", "version", "claims", "dropped") if k in line}
         at = _At(_FIRINGS_ROW, self._now)
         yield _event("X", at, line["trigger"], cat="firing", dur=_INSTANT, args=facts)
-        claimed: list[tuple[str, Any]] = [
+        claimed: list[_Cause] = [
             (f"actor {actor}", end)
             for actor, _, end, *environment in line.get("claims", ())
             if not environment  # a whole episode is of several rounds, or of a part of one
@@ -146,14 +149,25 @@ class Tracer:
         self._firings[line["firing"]] = _Fired(
             line["trigger"], at, line["version"], line.get("after") or self._last_of(claimed)
         )
-        for cause in claimed or [(_VERSION, line["version"])]:
+        for cause in claimed or self._version_of(line):
             if made := self._causes.get(cause):
                 row, begun, ended = made
                 yield from self._arrow(cause, row, begun, ended, at)
             else:  # it is seen in shared memory before its member has answered
                 self._early[cause] = [*self._early.get(cause, ()), at]
 
-    def _last_of(self, claimed: Sequence[tuple[str, Any]]) -> str:
+    def _version_of(self, line: Mapping[str, Any]) -> Iterator[_Cause]:
+        """The version that a firing without claims came of; none if it came of something else.
+
+        Several learners may have made versions of one number: the line says after whose it came.
+        """
+        after = line.get("after", "")
+        if after and actor_of(after) is None:
+            yield _VERSION, (line["version"], after)
+        elif len(self._learners) < 2 and (not after or line["trigger"].startswith(f"{ACTORS}.")):
+            yield _VERSION, (line["version"], _ANYONE)
+
+    def _last_of(self, claimed: Sequence[_Cause]) -> str:
         """Whose rows of these came last; who has not answered yet has only just written them."""
         made = self._causes
         late = [cause for cause in claimed if cause not in made]
@@ -184,7 +198,7 @@ class Tracer:
         if fired is not None:
             yield from self._joined("fires", fired.at, _At(row, max(begun, fired.at.ts)))
         if "lags" in line:
-            yield from self._caused((_VERSION, line["version"]), row, begun)
+            yield from self._made(line["version"], member, row, begun)
         if actor_of(member) is not None and (rows := self._rows_until(member, line)):
             yield from self._caused((member, rows), row, begun)
         if "lag_mean" in line:
@@ -216,7 +230,7 @@ class Tracer:
         """What a firing came no earlier for, and who made it; "": that is not known."""
         if fired.last:
             return "rows" if actor_of(fired.last) is not None else _VERSION, fired.last
-        made = self._causes.get((_VERSION, fired.version))
+        made = self._causes.get((_VERSION, (fired.version, _ANYONE)))
         names = {row: name for name, row in self._rows.items()}
         return _VERSION, names[made[0]] if made else ""
 
@@ -246,14 +260,21 @@ class Tracer:
     def _counter(self, name: str, **values: float) -> Event:
         return _event("C", _At(0, self._now), name, args=values)
 
-    def _caused(self, cause: tuple[str, Any], row: int, begun: float) -> Iterator[Event]:
+    def _made(self, version: int, learner: str, row: int, begun: float) -> Iterator[Event]:
+        """An update has made a version; where there are several learners, nobody else's."""
+        yield from self._caused((_VERSION, (version, learner)), row, begun)
+        self._learners.add(learner)
+        if self._learners == {learner}:
+            yield from self._caused((_VERSION, (version, _ANYONE)), row, begun)
+
+    def _caused(self, cause: _Cause, row: int, begun: float) -> Iterator[Event]:
         """A slice that began then, and ends now, has made this."""
         self._causes[cause] = row, begun, self._now
         for firing in self._early.pop(cause, ()):
             yield from self._arrow(cause, row, begun, self._now, firing)
 
     def _arrow(
-        self, cause: tuple[str, Any], row: int, begun: float, ended: float, firing: _At
+        self, cause: _Cause, row: int, begun: float, ended: float, firing: _At
     ) -> Iterator[Event]:
         """From within a slice to a firing, which may come before the slice's end."""
         tail = _At(row, max(begun, min(ended, firing.ts) - _WITHIN))

@@ -26,7 +26,10 @@ async function ask(path) {
   return found;
 }
 
-const enc = encodeURIComponent;
+// A name of a file may be no text; the server knows it by what it looks like.
+const shown = (text) => text.replace(/\p{Surrogate}/gu, "\ufffd");
+const enc = (text) => encodeURIComponent(shown(String(text)));
+const dec = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 const number = (value, digits = 4) => (value === null || value === undefined || value === "" ? "" :
   Math.abs(value) >= 1e5 ? Math.round(value).toLocaleString("en") : String(+Number(value).toPrecision(digits)));
 const seconds = (value) => (Math.abs(value) < 1e-3 ? `${number(value * 1e6, 3)} µs` : Math.abs(value) < 1 ? `${number(value * 1e3, 3)} ms` :
@@ -179,12 +182,12 @@ let heldBefore = null;
 // The learners of a head's runs that lease devices: run, learner, device, and what each does or waits for now.
 const leasesOf = (found) => found.runs.filter((run) => !run.outcome && run.facts).flatMap((run) =>
   Object.entries(run.facts.leases || {}).map(([learner, device]) => ({ run, learner, device, now: (run.facts.waits || {})[learner] || "" })));
-// Devices that were held on average since the last look; of this machine, those that are held now.
+// Devices that were held on average since the last look, null at the first one; of this machine, those that are held now.
 function devicesHeld(found, now) {
   const sum = found.runs.reduce((all, run) => all + (run.facts?.usage?.device_seconds_held || 0), 0), before = heldBefore;
   heldBefore = { now, sum };
   if (found.pool) return found.pool.holders.length;
-  return before && now > before.now ? Math.max(0, sum - before.sum) / (now - before.now) : 0;
+  return before && now > before.now ? Math.max(0, sum - before.sum) / (now - before.now) : null;
 }
 
 function remember(found) {
@@ -203,11 +206,11 @@ function showCluster(view) {
   const render = (found) => {
     remember(found);
     const pool = found.pool || { resources: [], holders: [], queue: [] }, began = past.time[0];
-    const x = past.time.map((time) => time - began);
+    const line = (y) => { const there = [...y.keys()].filter((i) => y[i] !== null); return { x: there.map((i) => past.time[i] - began), y: there.map((i) => y[i]) }; };
     const names = [["slots", "actors that take part"], ["devices", found.pool ? "leases held on this machine" : "devices held by learners"], ["queue", "waiting"]];
     view.replaceChildren(
       el("h3", {}, "Nodes"), table(["node", "state", "slots", "actors", "CPU", "memory", "devices", "runs"], found.nodes.map((node) => [node.name, node.alive ? node.leaves || "alive" : `gone for ${seconds(node.silent_seconds)}`, node.slots, node.actors, `${Math.round(node.cpu * 100)}%`, `${Math.round(node.memory * 100)}%`, node.devices, Object.entries(node.runs).map(([run, n]) => `${run} ${n}`).join(", ")])),
-      el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ x, y: past[name], label, color: COLORS[i] })) }),
+      el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ ...line(past[name]), label, color: COLORS[i] })) }),
       keys(names.map(([, label], i) => [label, COLORS[i]])),
       ...(found.pool ? ofMachine(found.pool) : ofLearners(found)),
       el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, who.what, seconds(who.waited_seconds), who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
@@ -236,7 +239,7 @@ const isWithin = (span) => span.kind === "part" || span.kind === "rest";
 
 async function showTimeline(view, query, name) {
   const first = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: query.get("from") || 0, to: query.get("to") || "inf" })}`);
-  let found = first, since = first.from, until = Math.max(first.to, first.from + 1e-6), whole = [first.begin, Math.max(first.end, first.begin + 1e-6)], follow = false, due = 0, chosen = null;
+  let found = first, since = first.from, until = Math.max(first.to, first.from + 1e-6), whole = [first.begin, Math.max(first.end, first.begin + 1e-6)], follow = false, due = 0, asked = 0, chosen = null;
   const ROW = 26, LEFT = 96, strip = surface(34), canvas = surface(60), said = el("span", {}), legend = el("div");
   strip.style.cursor = "pointer";
   const move = (a, b) => {
@@ -247,14 +250,17 @@ async function showTimeline(view, query, name) {
     due = setTimeout(load, 120);
   };
   const load = async () => {
+    const mine = ++asked, isLate = () => mine !== asked || !view.isConnected;
     try {
-      found = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: follow ? "inf" : until })}`);
+      const answer = await ask(`runs/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: follow ? "inf" : until })}`);
+      if (isLate()) return;
+      found = answer;
       whole = [found.begin, Math.max(found.end, found.begin + 1e-6)];
       if (follow && found.end > until) { const wide = until - since; [since, until] = [found.end - wide, found.end]; }
       history.replaceState(null, "", `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: until })}`);
       fault("");
       draw();
-    } catch (error) { fault(error.message); }
+    } catch (error) { if (!isLate()) fault(error.message); }
   };
   const px = (t) => LEFT + ((t - since) / (until - since)) * (canvas.clientWidth - LEFT - 8);
   const draw = () => {
@@ -329,16 +335,17 @@ async function showTimeline(view, query, name) {
   view.append(el("div", { class: "bar" }, el("button", { onclick: () => move(...whole) }, "all"), el("button", { onclick: () => zoom(0.5) }, "zoom in"), el("button", { onclick: () => zoom(2) }, "zoom out"), el("label", {}, box, " follow"), said),
     strip, canvas, legend, el("p", { class: "bar" }, "Wheel: zoom. Drag: move. Click on a slice: what caused it, and what it caused. A wait is for the last thing that was missing."));
   new ResizeObserver(draw).observe(canvas);
-  repeat(view, () => { if (follow || found.marks_to_find) load(); });
+  repeat(view, () => (follow || found.marks_to_find ? load() : undefined));
 }
 
 async function showPath(view, query, name) {
   const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0", env = query.get("env") ?? "";
+  const { learners } = (await ask(`runs/${enc(name)}`)).config, learner = query.get("learner") || learners[0] || "";
   const field = (label, value, more = {}) => el("input", { type: "number", min: 0, value, "aria-label": label, ...more });
-  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1) };
+  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1), learner: el("select", { "aria-label": "learner" }, ...learners.map((each) => el("option", { value: each, ...(each === learner ? { selected: "" } : {}) }, each))) };
   const go = (...names) => { location.hash = `#/run/${enc(name)}/path?${new URLSearchParams(names.map((n) => [n, fields[n].value]))}`; };
-  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, el("button", { onclick: () => go("version") }, "path of the version")));
-  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version } : { actor, row, env })}`);
+  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, ...(learners.length > 1 ? ["of", fields.learner] : []), el("button", { onclick: () => go("version", "learner") }, "path of the version")));
+  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version, learner } : { actor, row, env })}`);
   if (found.said) view.append(el("p", {}, found.said));
   if (found.lag !== null) view.append(el("p", {}, `lag: it was ${found.lag} versions old when it was learned from`));
   view.append(table(["what", "who", "from", "took", "facts"], found.steps.map((step) => [step.what, step.member, el("a", { href: `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}` }, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", shortened(facts(step.facts).replaceAll("\n", ", "))])));
@@ -386,7 +393,7 @@ async function showLogs(view, query, name) {
   let log = query.get("log") || "", offset = -20000, text = "";
   const out = el("pre"), choice = el("select", { "aria-label": "log", onchange: (event) => { location.hash = `#/run/${enc(name)}/logs?log=${enc(event.target.value)}`; } });
   view.append(el("div", { class: "bar" }, "log of", choice), out);
-  const more = async () => {
+  const more = alone(async () => {
     const found = await ask(`runs/${enc(name)}/logs?${new URLSearchParams({ log, offset })}`);
     if (!choice.children.length) choice.append(...found.logs.map((each) => el("option", { value: each, ...(each === (log || "run") ? { selected: "" } : {}) }, each)));
     const low = out.scrollTop + out.clientHeight >= out.scrollHeight - 8;
@@ -395,7 +402,7 @@ async function showLogs(view, query, name) {
     text = (text + found.text).slice(-400000);
     out.textContent = text || "nothing has been written";
     if (low) out.scrollTop = out.scrollHeight;
-  };
+  });
   repeat(view, () => more().catch((error) => fault(error.message)));
   return more();
 }
@@ -415,18 +422,31 @@ function showRun(view, query, name) {
 
 const ALL = { curves: ["Curves", showCurves], cluster: ["Cluster", showCluster], bill: ["Bill", showBill] };
 const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", showPath], lags: ["Lag", showLags], wiring: ["Wiring", showWiring], logs: ["Logs", showLogs], run: ["About", showRun] };
-let stream = null, turn = 0, failed = false, outcomes = new Map();  // failed: the head was away when the view was drawn
+let stream = null, hears = () => {}, turn = 0, failed = false, outcomes = new Map();  // failed: the head was away when the view was drawn
 
 const fault = (text) => { $("fault").textContent = text; };
+// Browsers have few connections to a host for all of their tabs: one that nobody looks at holds none.
 function listen(run, say) {
+  hears = () => { if (!document.hidden) hear(run, say); };
+  hears();
+}
+function deafen() { stream?.close(); stream = null; }
+document.addEventListener("visibilitychange", () => { deafen(); hears(); });
+function hear(run, say) {
   const events = stream = new EventSource(`api/events?run=${enc(run)}`);
   events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (found.error) return; if (failed) show(); else say(found); };
   // A stream that was refused is closed: the view's own question was, too, and says why.
   events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back."); };
 }
-// Again and again, as long as the view is there and looked at.
+// The same question, which who asks meanwhile waits for, too: answers come one after another.
+function alone(act) {
+  let asking = null;
+  return () => (asking ??= act().finally(() => { asking = null; }));
+}
+// Again and again, as long as the view is there and looked at; not while the last time goes on.
 function repeat(view, act, every = 1500) {
-  const clock = setInterval(() => { if (!view.isConnected) clearInterval(clock); else if (!document.hidden) act(); }, every);
+  const next = alone(async () => act());
+  const clock = setInterval(() => { if (!view.isConnected) clearInterval(clock); else if (!document.hidden) next(); }, every);
 }
 // Draws an answer, and draws it anew as it changes while one of these runs lives; without names, any run.
 async function whileLive(view, names, path, draw) {
@@ -449,8 +469,8 @@ async function whileLive(view, names, path, draw) {
 
 // ``said``: what was answered before, if it asks again.
 async function show(said = "") {
-  const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(decodeURIComponent);
-  stream?.close(); fault(""); tip({}, ""); failed = false;
+  const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(dec);
+  deafen(); hears = () => {}; fault(""); tip({}, ""); failed = false;
   const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
   $("title").textContent = run || title;
   document.title = `${run || title} · ARTOS`;
@@ -469,17 +489,17 @@ async function show(said = "") {
       setTimeout(() => { if (mine === turn) show(error.message); }, 1000 * error.later);
       return;
     }
-    if (mine === turn) { failed = !!error.away; fault(error.message); if (failed && !run) { stream?.close(); listen("", () => {}); } }
+    if (mine === turn) { failed = !!error.away; fault(error.message); if (failed && !run) { deafen(); listen("", () => {}); } }
   }
   if (mine === turn) view.setAttribute("data-ready", "");
 }
 
-async function list() {
-  const { runs } = await ask("runs"), sought = $("find").value.toLowerCase(), here = decodeURIComponent((location.hash.match(/^#\/run\/([^/]*)/) || [])[1] || "");
-  outcomes = new Map(runs.map((run) => [run.name, run.outcome]));
-  $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: run.name === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
+const list = alone(async () => {
+  const { runs } = await ask("runs"), sought = $("find").value.toLowerCase(), here = dec((location.hash.match(/^#\/run\/([^/]*)/) || [])[1] || "");
+  outcomes = new Map(runs.map((run) => [shown(run.name), run.outcome]));
+  $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: shown(run.name) === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
   if (!runs.length) $("runs").replaceChildren(el("li", {}, "there are no runs"));
-}
+});
 
 addEventListener("hashchange", () => { show(); list().catch(() => {}); });
 $("find").addEventListener("input", () => list().catch(() => {}));

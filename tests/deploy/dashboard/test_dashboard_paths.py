@@ -178,8 +178,15 @@ def test_rounds_under_a_version_are_those_of_its_learner(told: Told) -> None:
     assert [step.facts.get("stop") for step in found.steps] == [None, None, 16, None]
     assert [step.facts["version"] for step in found.steps[1::2]] == [6, 7]
     assert [step.facts.get("stop") for step in told.version(1, SEVERAL).steps] == [None, None, 24]
+    assert told.version(1, SEVERAL, "") == told.version(1, SEVERAL, "learner")
     with pytest.raises(Refused, match="no learner 'other': choose learner, model"):
         told.version(6, SEVERAL, "other")
+
+
+def test_the_version_of_a_learner_of_another_name_is_found_without_it(told: Told) -> None:
+    told.learned(Claim(0, 0, 8), version=1, by="policy")
+    found = told.version(1, shape_of(policy_update=FULL), "")
+    assert whats(found) == [("firing", "triggers"), ("update", "policy")]
 
 
 def test_versions_of_two_learners_that_are_equal_by_chance_are_of_both(told: Told) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ import pytest
 from damage import VALUES, places, with_field
 from helpers import ROOT
 
-from artos.errors import Refused
+from artos.errors import NoSuchRun, Refused
 from artos.transport.keys import make_keys
 from deploy.cli.__main__ import main
 from deploy.dashboard import answers as answers_module
@@ -49,7 +50,7 @@ class Asked:
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
-        self.host, self.port, self.token = parts.hostname, parts.port, parts.query[6:]
+        self.name, self.port, self.token = parts.hostname, parts.port, parts.query[6:]
 
     def raw(self, path: str, **headers: str) -> Answer:
         with self.answering(path, **headers) as answer:
@@ -57,7 +58,7 @@ class Asked:
 
     @contextmanager
     def answering(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(str(self.host), self.port, timeout=SECONDS)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         with closing(connection):
             connection.request("GET", path, headers=headers)
             with connection.getresponse() as answer:
@@ -135,6 +136,7 @@ def test_runs_are_listed_whatever_became_of_them(asked: Asked) -> None:
     about = asked.get("runs/killed")
     assert "was killed" in about["why"]
     assert about["config"]["settings"]["env"] == "CartPole-v1"
+    assert about["config"]["learners"] == ["learner"]
     assert about["journal"]["to"] > about["journal"]["from"] >= 0
     assert asked.get("runs/nothing", 404) == {"error": ["there is no run 'nothing' here"]}
 
@@ -324,6 +326,7 @@ def test_only_this_machine_is_answered_without_a_token(asked: Asked) -> None:
 def test_beyond_this_machine_a_token_is_needed(runs: Path) -> None:
     with dashboard("--runs", str(runs), "--host", "0.0.0.0") as asked:
         assert len(asked.token) >= 32
+        assert asked.name == socket.gethostname().lower(), "0.0.0.0 leads nowhere from elsewhere"
         for path in ("/", "/api/runs", "/api/events", "/page/dashboard.js"):
             refused = asked.raw(path)
             assert refused.status == 401
@@ -366,6 +369,17 @@ def test_named_runs_are_shown_and_no_others(runs: Path, tmp_path: Path) -> None:
         Folders(tmp_path, [runs / "seed1", runs / ".." / runs.name / "seed1"])
 
 
+def test_the_others_are_shown_when_a_named_run_has_been_removed(runs: Path, tmp_path: Path) -> None:
+    for name in ("kept", "removed"):
+        shutil.copytree(runs / "seed1", tmp_path / name)
+    answers = Answers(Folders(tmp_path, [tmp_path / "removed", tmp_path / "kept"]))
+    shutil.rmtree(tmp_path / "removed")
+    assert [run["name"] for run in answers.runs({})["runs"]] == ["kept"]
+    assert [run["name"] for run in answers.bill({})["runs"]] == ["kept"]
+    with pytest.raises(NoSuchRun):
+        answers.run("removed", {})
+
+
 def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path) -> None:
     """Damaged, foreign, hostile: nothing of it is executed, or read where it leads elsewhere."""
     root = tmp_path / "runs"
@@ -394,6 +408,8 @@ def test_whatever_a_folder_holds_is_answered_in_words(runs: Path, tmp_path: Path
         assert "no regular file" in asked.get("runs/fifo/timeline", 422)["error"][0]
         assert "no regular file" in asked.get("runs/fifo")["journal"]["damage"]
         assert "config.json" in asked.get("runs/begun/timeline", 422)["error"][0]
+        odd = asked.get("runs/" + quote("no\ufffdtext"), 422)
+        assert "config.json is damaged" in odd["error"][0], "it is found as a browser names it"
         faults = asked.get("curves")["faults"]
         assert {"damaged", "begun"} <= faults.keys()
         assert HOSTILE not in faults
@@ -545,3 +561,29 @@ def test_many_who_ask_at_once_are_one_question() -> None:
     now[0] = 1.0
     assert recent.get("x", ask) == 2
     assert recent.get("y", ask) == 3
+
+
+def test_many_who_wait_for_one_that_does_not_answer_wait_once() -> None:
+    from deploy.dashboard.recent import Recent  # noqa: PLC0415
+
+    asked, now, begun = list[int](), [0.0], threading.Barrier(8)
+    recent, faults = Recent(1.0, lambda: now[0]), list[str]()
+
+    def ask() -> int:
+        asked.append(1)
+        raise OSError(f"silent {len(asked)}")
+
+    def asks() -> None:
+        begun.wait(SECONDS)
+        with pytest.raises(OSError, match="silent") as raised:
+            recent.get("x", ask)
+        faults.append(str(raised.value))
+
+    threads = [threading.Thread(target=asks) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert faults == 8 * ["silent 1"]
+    now[0] = 1.0
+    assert recent.get("x", lambda: 2) == 2, "it has come back"

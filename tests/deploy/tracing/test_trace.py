@@ -149,6 +149,40 @@ def test_arrows_lead_from_causes_to_what_they_cause() -> None:
             ), "a viewer draws no arrow that begins or ends in the void"
 
 
+def caused(*firings: dict[str, Any]) -> list[tuple[float, str]]:
+    """When firings were that came of a version, and who made it: of two who made one each."""
+    lags = {"lags": [[0, 0.0, 0]], "seconds": 0.1, "version": 1}
+    made = [{"t": t, "done": t, "by": by, **lags} for t, by in ((1, "learner"), (2, "model"))]
+    events = traced(*made, *firings)
+    names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    found = [(s, f) for name, s, f in arrows(events) if name == "version"]
+    return [(round(f["ts"] / 1e6, 3), names[s["tid"]]) for s, f in found]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "after", "who"),
+    [
+        ("actors.sample", "learner", "learner"),
+        ("actors.sample", "model", "model"),
+        ("evaluator.evaluate", "learner", "learner"),
+        ("learner.update", "actor 0", None),
+        ("evaluator.evaluate", "evaluator", None),
+    ],
+)
+def test_a_version_is_of_the_learner_that_the_journal_names(
+    trigger: str, after: str, who: str | None
+) -> None:
+    firing = {"t": 3, "firing": 3, "trigger": trigger, "version": 1, "after": after}
+    assert caused(firing) == ([(3, who)] if who else [])
+
+
+def test_rounds_that_an_actor_was_waited_for_are_under_the_version_of_the_only_learner() -> None:
+    firing = {"t": 3, "firing": 3, "trigger": "actors.sample", "version": 1, "after": "actor 0"}
+    assert caused(firing) == [], "two have made a version 1"
+    names = [name for name, _, _ in arrows(traced(*IN_TURN, firing))]
+    assert names.count("version") == 2
+
+
 def test_what_happened_beside_is_shown_where_it_did() -> None:
     events = traced(*IN_TURN)
     died, changed = [e for e in events if e["ph"] == "i"]

@@ -201,3 +201,134 @@ def test_names_and_logs_are_text(tab: Tab, address: str) -> None:
 def test_a_fault_is_said_on_the_page(tab: Tab, address: str) -> None:
     tab.open(f"{address}#/run/nothing/timeline")
     assert "there is no run 'nothing'" in tab.wait(FAULT, SECONDS)
+
+
+def before(tab: Tab, script: str) -> None:
+    """Have pages that are opened from now on run this before their own module."""
+    tab.tell("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+
+def hide(tab: Tab, *, hidden: bool) -> None:
+    """As if another tab were looked at, or this one again."""
+    tab.value(f"""Object.defineProperty(document, "hidden", {{value: {json.dumps(hidden)},
+      configurable: true}}), document.dispatchEvent(new Event("visibilitychange"))""")
+
+
+@pytest.mark.parametrize("view", ["run/live/timeline", "cluster"])
+def test_a_page_that_nobody_looks_at_holds_no_connection(tab: Tab, address: str, view: str) -> None:
+    before(
+        tab,
+        """window.streams = [], window.EventSource = class extends EventSource {
+      constructor(...all) { super(...all); streams.push(this); }
+    }""",
+    )
+    look(tab, address, view)
+    open_ = "streams.filter((each) => each.readyState === 1).length"
+    tab.wait(f"{open_} === 1")
+    hide(tab, hidden=True)
+    assert tab.value("streams.every((each) => each.readyState === 2)")
+    hide(tab, hidden=False)
+    tab.wait(f"{open_} === 1")
+    assert tab.value("streams.length") == 2
+
+
+LATE = """const answered = window.fetch, late = [];
+window.held = "no such question", window.late = late;
+window.fetch = async (path, ...more) => {
+  const mine = String(path).includes(held), answer = await answered(path, ...more);
+  if (!mine) return answer;
+  const found = await answer.json();
+  await new Promise((resolve) => late.push(resolve));
+  return {status: 200, json: async () => ({...found, exact: false})};
+};"""
+"""Answers to questions that have ``held`` in them come once they are let go, as of samples."""
+
+
+def test_a_late_answer_does_not_take_a_newer_ones_place(tab: Tab, address: str) -> None:
+    before(tab, LATE)
+    look(tab, address, "run/over/timeline")
+    said = "document.querySelector('.bar > span').textContent"
+    click = "[...document.querySelectorAll('button')].find((b) => b.textContent === {!r}).click()"
+    tab.value("held = '/timeline'")
+    tab.value(click.format("all"))
+    tab.wait("late.length === 1")
+    tab.value("held = 'no such question'")
+    tab.value(click.format("zoom in"))
+    zoomed = tab.value(said)
+    tab.wait(f"{asked('runs/over/timeline')} === 3")
+    time.sleep(0.5)
+    tab.value("late.forEach((each) => each())")
+    time.sleep(0.5)
+    assert tab.value(said) == zoomed
+    assert "is a sample" not in zoomed
+
+
+def test_a_log_is_not_shown_twice_where_answers_are_slow(tab: Tab, address: str) -> None:
+    before(tab, LATE)
+    look(tab, address, "run/over/logs")
+    text = tab.value("document.querySelector('pre').textContent")
+    tab.value("held = 'offset='")
+    tab.wait("late.length === 1")
+    time.sleep(4)
+    assert tab.value("late.length") == 1, "it asks one after another"
+    tab.value("held = 'no such question', late.forEach((each) => each())")
+    time.sleep(2)
+    assert tab.value("document.querySelector('pre').textContent") == text
+
+
+def test_a_name_that_is_no_text_does_not_hide_the_others(
+    tab: Tab, runs: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    for name in ("over", "no\udcfftext"):
+        shutil.copytree(runs / "over", root / name)
+    with serving("--runs", root) as address:
+        look(tab, address, "cluster")
+        tab.wait("document.querySelectorAll('#runs a').length === 2")
+        tab.wait("document.querySelectorAll('#view a').length === 2")
+        link = "[...document.querySelectorAll('#runs a')].find((a) => a.textContent !== 'over')"
+        view = tab.value(f"{link}.getAttribute('href')").removeprefix("#/")
+        look(tab, address, view)
+        tab.wait(DRAWN)
+        assert tab.errors == []
+
+
+def test_how_many_devices_a_head_lends_is_not_said_before_it_is_known(
+    tab: Tab, address: str
+) -> None:
+    before(
+        tab,
+        """window.EventSource = class extends EventSource {
+      set onmessage(act) {
+        super.onmessage = ({data}) => {
+          const found = JSON.parse(data), usage = {device_seconds_held: performance.now() / 500};
+          const run = {...found.runs[0], outcome: "done", facts: {usage}};
+          act({data: JSON.stringify({...found, pool: null, runs: [run]})});
+        };
+      }
+    }""",
+    )
+    look(tab, address, "cluster")
+    tab.wait("document.querySelector('canvas') !== null")
+    time.sleep(4)
+    tip, place = "document.getElementById('tip')", "document.querySelector('canvas')"
+    tab.value(f"{place}.dispatchEvent(new MouseEvent('mousemove', {{clientX: 0, clientY: 0}}))")
+    told = tab.value(f"{tip}.textContent")
+    assert "devices held by learners: 2" in told or "devices held by learners: 1.9" in told
+
+
+def test_the_path_of_a_version_is_that_of_the_learner_that_is_chosen(
+    tab: Tab, runs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs" / "two"
+    shutil.copytree(runs / "over", folder)
+    config = json.loads((folder / "config.json").read_text())
+    triggers = config["plan"]["triggers"]
+    triggers |= {"model.update": triggers["learner.update"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    with serving("--runs", folder.parent) as address:
+        assert "learner" in look(tab, address, "run/two/path?version=1")
+        choice = "document.querySelector('select[aria-label=learner]')"
+        assert tab.value(f"[...{choice}.options].map((each) => each.value)") == ["learner", "model"]
+        tab.value(f"{choice}.value = 'model'; {choice}.parentElement.lastChild.click()")
+        assert "no update of model is known" in tab.wait(FAULT)
