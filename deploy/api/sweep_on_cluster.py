@@ -53,6 +53,8 @@ class OnCluster:
             NoHead, WrongKeys, DeadlineExceeded: the head does not answer; the run may go on there.
         """
         with self._asking():
+            if stopping.is_set():  # while this thread waited for its turn
+                raise KeyboardInterrupt
             run = self._goes_on(place)
             if not run and (before := done_before(place)):
                 return before, ""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from artos.errors import Refused
-from artos.specs.members import actor_of
+from artos.specs.members import LEARNER, actor_of
 from deploy.dashboard.reading import Line, Reading
 from deploy.tracing.lines import goes_on_anew
 from head.records.shape import Shape
@@ -113,7 +113,8 @@ def _of_a_firing(taken: _Taken, lag: int | None, soon: str) -> Iterator[str]:
 def learners_of(shape: Shape) -> list[str]:
     """The learners of a run, the one whose versions are meant if none is named first."""
     found = {parsed(target).role for target in shape.triggers if parsed(target).learns}
-    return sorted(found, key=lambda name: (name != "learner", name))
+    first = shape.learner or LEARNER
+    return sorted(found, key=lambda name: (name != first, name))
 
 
 def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: str = "") -> Path:
@@ -135,7 +136,9 @@ def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: st
     if (update := story.update) is None:
         raise Refused([f"no update of {learner} is known to have made version {version}"])
     # Versions in lines of actors are those of the first learner; of others they name the learner.
-    is_first = learners == [learner] or "lags" in update.line
+    is_first = learner == shape.learner or learners == [learner]
+    if not shape.learner:
+        is_first = is_first or "lags" in update.line
     rounds = story.beside or (story.rounds if is_first else [])
     later = sorted([*rounds[:_MOST], *story.following], key=lambda seen: seen.time)
     said = [f"the first {_MOST} rounds are listed"] if len(rounds) > _MOST else []

@@ -15,7 +15,7 @@ _MOST = 1_000
 class Recent:
     """Answers for so many ``seconds`` what it has answered before; one asks, others wait for it.
 
-    So it is with an error: where none answers for long, those who wait are told as one.
+    Errors are shared, too: if a head is silent, all who wait get the same error.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:

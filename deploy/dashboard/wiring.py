@@ -67,7 +67,8 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
     edges: list[Edge] = []
     learners = {parsed(t).role for t in shape.triggers if parsed(t).learns}
     beside = {each for each in learners if facts and f"{each}.updates" in facts.learners}
-    first = LEARNER if LEARNER in learners else min(learners - beside or learners, default=LEARNER)
+    guess = LEARNER if LEARNER in learners else min(learners - beside or learners, default=LEARNER)
+    first = shape.learner or guess
     for target, spec in shape.triggers.items():
         to = parsed(target)
         roles[to.role] = Node(to.role, "role", _of_role(to.role, shape, facts, learners))

@@ -346,9 +346,12 @@ def _in_words(at: float) -> str:
 def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, say: Say) -> None:
     """Tell units to end, and end those that have not after so many seconds."""
 
+    untold = set[int]()
+
     def left() -> list[Unit]:
-        units = launcher.units()
-        return [unit for unit in units if unit.index in indexes and unit.state != "lost"]
+        """Those that are there; a lost one only as long as it could not be told."""
+        units = [unit for unit in launcher.units() if unit.index in indexes]
+        return [unit for unit in units if unit.state != "lost" or unit.index in untold]
 
     def told(unit: Unit) -> bool:
         """Tell it to end; False if it is to be told again, which is said once."""
@@ -364,11 +367,10 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
     if not (there := left()):
         return
     say(f"ending {what}")
-    untold, said = [unit for unit in there if unit.state != "ends"], list[str]()
-    deadline = Deadline(seconds)
+    said, deadline = list[str](), Deadline(seconds)
+    untold = {unit.index for unit in there if unit.state != "ends"}
     while there:
-        ids = {unit.id for unit in there}
-        untold = [u for u in untold if u.id in ids and not told(u)]
+        untold = {unit.index for unit in there if unit.index in untold and not told(unit)}
         if not (there := left()) or deadline.passed:
             break
         time.sleep(_LOOK)

@@ -14,6 +14,7 @@ from typing import Any
 
 from artos.specs.members import ACTORS, actor_of
 from deploy.tracing.lines import goes_on_anew
+from triggers.targets import parsed
 
 Event = dict[str, Any]
 _RUN = 1
@@ -84,6 +85,7 @@ class Tracer:
     _early: Latest = field(default_factory=Latest)  # firings whose cause answers later
     _rows_of: dict[str, int] = field(default_factory=dict)  # rows that an actor has sampled
     _learners: set[str] = field(default_factory=set)  # that have made versions
+    _newest: dict[str, int] = field(default_factory=dict)  # the versions that they have made
     _arrows: int = 0
     _now: float = 0.0
 
@@ -101,7 +103,7 @@ class Tracer:
 
     def _resume(self) -> Iterator[Event]:
         self.offset, self.begun = self._now, True
-        for each in (self._firings, self._causes, self._early, self._rows_of):
+        for each in (self._firings, self._causes, self._early, self._rows_of, self._newest):
             each.clear()
         yield self._instant("resumed", {}, scope="g")
 
@@ -162,6 +164,8 @@ class Tracer:
         Several learners may have made versions of one number: the line says after whose it came.
         """
         after = line.get("after", "")
+        if line["version"] < max(0, self._newest.get(after, 0)):
+            return  # it counts something else: reports, another object, or nothing at all
         if after and actor_of(after) is None:
             yield _VERSION, (line["version"], after)
         elif len(self._learners) < 2 and (not after or line["trigger"].startswith(f"{ACTORS}.")):
@@ -197,8 +201,8 @@ class Tracer:
                 at = end
         if fired is not None:
             yield from self._joined("fires", fired.at, _At(row, max(begun, fired.at.ts)))
-        if "lags" in line:
-            yield from self._made(line["version"], member, row, begun)
+        if "version" in line and (parsed(fired.trigger).learns if fired else "lags" in line):
+            yield from self._updated(line, member, row, begun)
         if actor_of(member) is not None and (rows := self._rows_until(member, line)):
             yield from self._caused((member, rows), row, begun)
         if "lag_mean" in line:
@@ -260,8 +264,18 @@ class Tracer:
     def _counter(self, name: str, **values: float) -> Event:
         return _event("C", _At(0, self._now), name, args=values)
 
-    def _made(self, version: int, learner: str, row: int, begun: float) -> Iterator[Event]:
-        """An update has made a version; where there are several learners, nobody else's."""
+    def _updated(
+        self, line: Mapping[str, Any], learner: str, row: int, begun: float
+    ) -> Iterator[Event]:
+        """A learner is done: it has made a version, unless it only prepared one.
+
+        Where there are several learners, it is nobody else's.
+        """
+        version, first = line["version"], line["version"] if self.begun else 0
+        before = self._newest.get(learner, -1 if "lags" in line else first)
+        self._newest[learner] = version
+        if version <= before:
+            return
         yield from self._caused((_VERSION, (version, learner)), row, begun)
         self._learners.add(learner)
         if self._learners == {learner}:

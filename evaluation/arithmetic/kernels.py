@@ -1,8 +1,9 @@
 """What nobody who trains this network with PyTorch can leave out, and nothing else.
 
 ``python -m evaluation.arithmetic.kernels --threads 2 --bfloat16`` times the convolutions and matrix
-products of one minibatch of PPO on Pong, the network on the frames of one round, and the emulator,
-and answers with the ``steps_per_second`` of a loop that would spend its time on these alone: no
+products of one minibatch of PPO on Pong, those of acting on the frames of one round (as many at a
+time as in a minibatch, which is quicker than a few), and the emulator. It answers with the
+``steps_per_second`` of a loop that would spend its time on these alone, one after another: no
 losses, no activations, no optimiser, no copies, no waiting.
 """
 
@@ -39,8 +40,10 @@ def seconds_of(call: Callable[[], object]) -> float:
     return min(found)
 
 
-def kernels(network: Nature, rows: int, dtype: torch.dtype) -> Iterator[Callable[[], object]]:
-    """Each convolution and product of a forward and a backward pass over so many ``rows``.
+def kernels(
+    network: Nature, rows: int, dtype: torch.dtype, *, gradients: bool = True
+) -> Iterator[Callable[[], object]]:
+    """Each convolution and product of a pass over so many ``rows``, with ``gradients`` or without.
 
     Nobody wants the gradient of the pixels.
     """
@@ -48,13 +51,13 @@ def kernels(network: Nature, rows: int, dtype: torch.dtype) -> Iterator[Callable
     for module in network.body:
         into, x = x, module(x)
         if isinstance(module, nn.Conv2d):
-            yield from _convolution(module, into, x, dtype)
+            yield from _convolution(module, into, x, dtype, gradients)
         elif isinstance(module, nn.Linear):
-            yield from _products(module, into, x, dtype)
+            yield from _products(module, into, x, dtype, gradients)
 
 
 def _convolution(
-    module: nn.Conv2d, into: Tensor, out: Tensor, dtype: torch.dtype
+    module: nn.Conv2d, into: Tensor, out: Tensor, dtype: torch.dtype, gradients: bool
 ) -> Iterator[Callable[[], object]]:
     image, gradient = (
         each.detach().to(dtype).contiguous(memory_format=torch.channels_last)
@@ -70,17 +73,19 @@ def _convolution(
         )  # fmt: skip
 
     yield lambda: torch.conv2d(image, weight, bias, stride)
-    yield backward
+    if gradients:
+        yield backward
 
 
 def _products(
-    module: nn.Linear, into: Tensor, out: Tensor, dtype: torch.dtype
+    module: nn.Linear, into: Tensor, out: Tensor, dtype: torch.dtype, gradients: bool
 ) -> Iterator[Callable[[], object]]:
     x, gradient = into.detach().to(dtype), out.detach().to(dtype)
     weight, bias = module.weight.detach().to(dtype), module.bias.detach().to(dtype)
     yield lambda: affine(x, weight, bias)
-    yield lambda: product(gradient, weight)
-    yield lambda: product(gradient.t(), x)
+    if gradients:
+        yield lambda: product(gradient, weight)
+        yield lambda: product(gradient.t(), x)
 
 
 def emulation(threads: int) -> float:
@@ -109,13 +114,14 @@ def main() -> None:
     network = network_for((FRAMES, 84, 84), 6, torch.device("cpu"))
     assert isinstance(network, Nature)
     dtype = torch.bfloat16 if options.bfloat16 else torch.float32
-    minibatches = SETTING.epochs * SETTING.minibatches
+    rows = SETTING.batch // SETTING.minibatches
     with torch.inference_mode():
-        each = kernels(network, SETTING.batch // SETTING.minibatches, dtype)
-        learning = minibatches * sum(map(seconds_of, each))
-        frames = torch.zeros(SETTING.batch, FRAMES, 84, 84, dtype=torch.uint8)
-        acting = seconds_of(lambda: network(frames))
-    playing = emulation(options.threads)
+        learning = sum(map(seconds_of, kernels(network, rows, dtype)))
+        acting = sum(map(seconds_of, kernels(network, rows, torch.float32, gradients=False)))
+    learning *= SETTING.epochs * SETTING.minibatches
+    acting *= SETTING.minibatches
+    # Emulators that do not wait for each other at every step need less.
+    playing = min(emulation(options.threads), emulation(1) / options.threads)
     whole = learning + acting + playing
     rates = {
         "steps_per_second": SETTING.batch / whole,

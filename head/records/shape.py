@@ -26,6 +26,8 @@ class Shape(msgspec.Struct, frozen=True):
     non_publishing: tuple[str, ...] = ()
     total_steps: Count = 0
     total_updates: Count = 0
+    learner: str = ""
+    """The first one; empty in records of an earlier version of ARTOS."""
 
     @classmethod
     def of(cls, plan: Plan) -> Shape:

@@ -162,18 +162,18 @@ class WorkerDaemon(Closing):
                 options.name, control.PROTOCOL, VERSION, slots, memory_mb, {}, home.before,
                 options.runs_per_slot, options.labels, self._shm_bytes(), options.devices,
             )  # fmt: skip
+            self._greeted_at = self._next_load = self._clock.now()
+            lasts = options.lifetime - options.stop_seconds
+            self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
+            self._welcome = self._answered = self._over = self._joined = False
+            self._stopping = self._runs_told = False
+            self._link_fault: LinkFault | None = None
+            self._leaving_since = self._bye_since = _NEVER
+            self._stop_seconds = options.stop_seconds
+            self._why = "its worker was told to stop"
+            if options.notice:  # last: it may be there already
+                stack.enter_context(notices.Notices(options.notice, self._told))
             self._owned = stack.pop_all()
-        self._greeted_at = self._next_load = self._clock.now()
-        lasts = options.lifetime - options.stop_seconds
-        self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
-        self._welcome = self._answered = self._over = self._joined = False
-        self._stopping = self._runs_told = False
-        self._link_fault: LinkFault | None = None
-        self._leaving_since = self._bye_since = _NEVER
-        self._stop_seconds = options.stop_seconds
-        self._why = "its worker was told to stop"
-        if options.notice:  # last: it may be there already
-            self._owned.enter_context(notices.Notices(options.notice, self._told))
 
     def close(self) -> None:
         """Kill the executors that are left and release everything. May be called twice."""

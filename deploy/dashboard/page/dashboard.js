@@ -20,7 +20,8 @@ function el(tag, attributes = {}, ...children) {
 }
 
 async function ask(path) {
-  const answer = await fetch(`api/${path}`);
+  // A tunnel that stalls would be waited for without end, and nothing asked again.
+  const answer = await fetch(`api/${path}`, { signal: AbortSignal.timeout(60000) });
   const found = await answer.json().catch(() => ({ error: ["the answer is no JSON: is this the dashboard?"] }));
   if (found.error) throw Object.assign(new Error(found.error.join("\n")), { away: answer.status === 503, later: +answer.headers.get("retry-after") });
   return found;
@@ -438,7 +439,7 @@ function hear(run, say) {
   // A stream that was refused is closed: the view's own question was, too, and says why.
   events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back."); };
 }
-// The same question, which who asks meanwhile waits for, too: answers come one after another.
+// Calls made while one is under way share its answer.
 function alone(act) {
   let asking = null;
   return () => (asking ??= act().finally(() => { asking = null; }));
@@ -451,7 +452,7 @@ function repeat(view, act, every = 1500) {
 // Draws an answer, and draws it anew as it changes while one of these runs lives; without names, any run.
 async function whileLive(view, names, path, draw) {
   const known = () => (names.length ? names : [...outcomes.keys()]).map((name) => [name, outcomes.get(name) || ""]);
-  let said = "", before = "", asking = false, more = false;
+  let said = "", before = "", more = false;
   const again = async () => {
     const now = JSON.stringify(known()), found = await ask(path), text = JSON.stringify(found);
     if (text !== said) draw(found);
@@ -461,9 +462,8 @@ async function whileLive(view, names, path, draw) {
   repeat(view, async () => {
     const now = known(), say = (text) => { if (view.isConnected) fault(text); };
     // Once more when the last of them has ended, and when there are others, or more of these.
-    if (asking || !(more || now.some(([, outcome]) => !outcome) || before !== JSON.stringify(now))) return;
-    asking = true;
-    try { await again(); say(""); } catch (error) { say(error.message); } finally { asking = false; }
+    if (!(more || now.some(([, outcome]) => !outcome) || before !== JSON.stringify(now))) return;
+    try { await again(); say(""); } catch (error) { say(error.message); }
   }, 2000);
 }
 

@@ -423,10 +423,16 @@ def _kinds(client: Any) -> Iterator[Any]:
     from kubernetes.client import ApiException  # noqa: PLC0415
     from urllib3.exceptions import HTTPError  # noqa: PLC0415
 
+    class Client(dynamic.DynamicClient):  # type: ignore[misc]
+        """One whose first questions, about kinds, have a deadline too."""
+
+        def request(self, method: str, path: str, body: Any = None, **given: Any) -> Any:
+            return super().request(method, path, body, **{"_request_timeout": _SECONDS, **given})
+
     # By default it goes by a file in /tmp under a name that anyone can tell, and put there.
     with TemporaryDirectory(prefix="artos-") as folder:
         try:
-            kinds = dynamic.DynamicClient(client, cache_file=f"{folder}/kinds.json").resources
+            kinds = Client(client, cache_file=f"{folder}/kinds.json").resources
         except (ApiException, HTTPError) as error:
             raise EngineFailed("kubernetes", "say what kinds it has", str(error)) from error
         yield kinds

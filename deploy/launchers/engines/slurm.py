@@ -79,8 +79,8 @@ class Engine(Launcher):
         """What a user's variables say in vain, and what preemption would cut short."""
         ignored = ", ".join(filter(_OF_USER.match, sorted(os.environ)))
         found = [
-            f"slurm: {ignored}: it makes no difference here: give --head-options and "
-            "--worker-options what it says"
+            f"slurm: {ignored}: not passed on to sbatch: say the same with --head-options and "
+            "--worker-options"
         ] if ignored else []  # fmt: skip
         try:
             config = self._run("show its configuration", "scontrol", "show", "config")

@@ -10,8 +10,8 @@ from triggers.algorithms import BUILT_IN
 _MOST = 4
 """Most processes that are advised."""
 _FIRST = (
-    "replicable = True in a Learner of your own, once it divides its batches "
-    "(docs/how-to/replicas.md), then "
+    "if the learner is your own, first divide its batches and set replicable = True "
+    "(docs/how-to/replicas.md): "
 )
 """Without it several processes are refused, and no record of a run says whether it is set."""
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import PATIENCE
 
 import artos
 from artos.errors import DeadlineExceeded, NoHead, Refused
@@ -79,13 +81,20 @@ def notes(folder: Path) -> list[Path]:
 
 
 def test_runs_of_a_head_that_was_away_are_awaited_and_not_repeated(
-    there: There, tmp_path: Path
+    there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there.begins, there.away = ("running", ""), True
-    with pytest.raises(DeadlineExceeded):
-        swept(tmp_path / "s", there)
+    there.begins = ("running", "")
+
+    def over(run: str) -> bool:
+        there.away = len(there.runs) == 3
+        return There.over(there, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(there, "over", over)
+        with pytest.raises(DeadlineExceeded):
+            swept(tmp_path / "s", there)
     begun = dict(there.runs)
-    assert begun
+    assert len(begun) == 3
     assert there.stopped == [], "they go on there"
     there.begins, there.away = ("done", "done"), False
     there.runs = dict.fromkeys(there.runs, ("done", "done"))
@@ -160,11 +169,18 @@ def test_a_sweep_that_is_stopped_stops_its_runs(
     there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there.begins = ("running", "")
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        end = time.monotonic() + PATIENCE
+        while len(there.runs) < 3 and time.monotonic() < end:
+            time.sleep(0.005)
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr("deploy.api.sweeping.wait", lambda *_, **__: raised(KeyboardInterrupt()))
+        patch.setattr("deploy.api.sweeping.wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             swept(tmp_path / "s", there)
-    assert len(there.stopped) == len(there.runs)
+    assert len(there.stopped) == len(there.runs) == 3
     there.begins = ("done", "done")
     swept(tmp_path / "s", there)
     assert len(there.runs) == len(there.stopped) + 3

@@ -150,9 +150,15 @@ def test_arrows_lead_from_causes_to_what_they_cause() -> None:
 
 
 def caused(*firings: dict[str, Any]) -> list[tuple[float, str]]:
-    """When firings were that came of a version, and who made it: of two who made one each."""
-    lags = {"lags": [[0, 0.0, 0]], "seconds": 0.1, "version": 1}
-    made = [{"t": t, "done": t, "by": by, **lags} for t, by in ((1, "learner"), (2, "model"))]
+    """When firings were that came of a version, and who made it: of two who made one each.
+
+    Nobody acts by the second one, so its updates have no lags.
+    """
+    made: list[dict[str, Any]] = []
+    for t, by in ((1, "learner"), (2, "model")):
+        made += [{"t": t - 0.5, "firing": t, "trigger": f"{by}.update", "version": 0}]
+        made += [{"t": t, "done": t, "by": by, "seconds": 0.1, "version": 1}]
+    made[1]["lags"] = [[0, 0.0, 0]]
     events = traced(*made, *firings)
     names = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     found = [(s, f) for name, s, f in arrows(events) if name == "version"]

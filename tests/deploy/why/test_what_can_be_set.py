@@ -86,7 +86,7 @@ def test_with_only_one_of_its_settings_another_algorithm_is_advised() -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "learners", "first"),
-    [("mine", 1, "replicable = True"), ("mine", 2, "--set"), ("ppo", 1, "--set")],
+    [("mine", 1, "if the learner is your own"), ("mine", 2, "--set"), ("ppo", 1, "--set")],
 )
 def test_a_learner_of_the_users_own_has_to_be_divided_first(
     algorithm: str, learners: int, first: str

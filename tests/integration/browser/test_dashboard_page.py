@@ -310,10 +310,9 @@ def test_how_many_devices_a_head_lends_is_not_said_before_it_is_known(
     )
     look(tab, address, "cluster")
     tab.wait("document.querySelector('canvas') !== null")
-    time.sleep(4)
     tip, place = "document.getElementById('tip')", "document.querySelector('canvas')"
-    tab.value(f"{place}.dispatchEvent(new MouseEvent('mousemove', {{clientX: 0, clientY: 0}}))")
-    told = tab.value(f"{tip}.textContent")
+    move = f"{place}.dispatchEvent(new MouseEvent('mousemove', {{clientX: 0, clientY: 0}}))"
+    told = tab.wait(f"{move}, {tip}.textContent.includes('held by learners') && {tip}.textContent")
     assert "devices held by learners: 2" in told or "devices held by learners: 1.9" in told
 
 
