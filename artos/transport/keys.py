@@ -12,6 +12,8 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -29,6 +31,8 @@ FOLDERS = {KeyRole.USER: "users", KeyRole.NODE: "nodes", KeyRole.RUN: "runs"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OLD = "cluster"  # the only key of versions without roles
 _SETTLED = 1e9  # ns: coarser than any file system's clock
+_LOOK = 1.0
+"""Seconds between two looks at each file."""
 
 
 def make_keys(folder: Path, *holders: Holder) -> list[Path]:
@@ -138,6 +142,8 @@ class Keys:
         self._register = Register()
         self._changed: tuple[int, ...] = ()
         self._paths = [str(self._of(role)) for role in BY_HAND]
+        self._files: tuple[int, ...] = ()
+        self._look_at = 0.0
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -199,12 +205,18 @@ class Keys:
         raise Refused([f"{where} has no secret key of {holder}: copy it there (made by {how})"])
 
     def register(self) -> Register:
-        """The holders of the keys that are in the folder now."""
+        """The holders of the keys that are in the folder now.
+
+        One that was written over in place, by which no folder changes, counts within a second.
+        """
         try:
             # Called for every message: pathlib takes three times as long.
-            changed = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
+            folders = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
+            if (now := time.monotonic()) >= self._look_at:
+                self._look_at, self._files = now + _LOOK, self._times_of_files()
         except OSError:
             return Register()
+        changed = folders + self._files
         if changed != self._changed:
             self._register = Register(
                 {
@@ -215,9 +227,16 @@ class Keys:
                 }
             )
             # A second change within one tick of the file system's clock would go unnoticed.
-            settled = time.time_ns() - max(changed) > _SETTLED
+            settled = abs(time.time_ns() - max(changed)) > _SETTLED
             self._changed = changed if settled else ()
         return self._register
+
+    def _times_of_files(self) -> tuple[int, ...]:
+        found = []
+        for file in chain.from_iterable(self._of(role).glob("*.key") for role in BY_HAND):
+            with suppress(FileNotFoundError):  # it has just been revoked
+                found.append(file.stat().st_mtime_ns)
+        return tuple(sorted(found))
 
     def _of(self, role: KeyRole) -> Path:
         return self.folder / FOLDERS[role]

@@ -50,6 +50,8 @@ from head.records import summary_file
 
 _log = logging.getLogger(__name__)
 _TICK = 0.5
+_STOPPED = 2.0
+"""Seconds beyond a tick after which this process was stopped: what was sent is not read yet."""
 _SETTLED = 1.0
 _ONE_REQUEST = 1.0
 """Seconds within which signals are one request to stop, where an engine ends a whole job."""
@@ -163,9 +165,15 @@ class HeadDaemon(Closing):
             )
             for warning in self._accounts.warnings(self._options.keys):
                 _log.warning("%s", warning)
+            now = self._clock.now()
             while not (self._stopping and not self._host.runs):
+                before = now
                 self._waker.wait(_TICK, [self._host.fileno()])
-                if (now := self._clock.now()) >= look_at:
+                now = self._clock.now()
+                if (stopped := now - before - _TICK) > _STOPPED:
+                    _log.warning("the head was stopped for %.1f s, or had no CPU", stopped)
+                    self._roster.excuse(stopped)
+                if now >= look_at:
                     look_at = now + _LOOK
                     if other := successor():
                         _log.error("the head at %s has taken over: this one ends", other)

@@ -252,6 +252,11 @@ class Roster:
         for node in gone[:-_MOST_GONE]:
             del self._nodes[node.name]
 
+    def excuse(self, seconds: float) -> None:
+        """Count no node as silent for ``seconds`` in which this process was stopped."""
+        for node in self._nodes.values():
+            node.heard += seconds
+
     def late(self) -> list[Node]:
         """Remove and return the nodes whose process has ended, or which are silent for too long."""
         now = self._clock.now()

@@ -21,6 +21,7 @@ from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState
 
 _MOST_ACTORS = 2**16
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e3
 
 
 class Seconds(msgspec.Struct, frozen=True):
@@ -180,7 +181,8 @@ class Run(msgspec.Struct):
     def weight(self) -> float:
         """The share of slots that its user gets for its workload, relative to others."""
         weight = self._setting("weight", 1.0)
-        return weight if weight > 0 else 1.0
+        # What is held is divided by it: without bounds that is infinite one day, for all users.
+        return min(max(weight, LEAST_WEIGHT), MOST_WEIGHT) if weight > 0 else 1.0
 
     @property
     def priority(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import signal
@@ -146,7 +147,10 @@ class RunHost(Closing):
                     child = start(spec, _log(run), account=account)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        except OSError as error:
+        except (Refused, OSError) as error:
+            self._tidy(run)
+            if isinstance(error, Refused):
+                raise
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 
@@ -169,7 +173,7 @@ class RunHost(Closing):
             return True
         file = str(self._file(run))
         account = self._accounts.of(run.account)
-        user = None if account is None else account.uid
+        user = os.geteuid() if account is None else account.uid
         for process in find(lambda words: file in words, user):
             self._follow(run.name, _Process(process, None, _log(run)))
             return True
@@ -223,13 +227,17 @@ class RunHost(Closing):
                     found = summary_file.read(folder)
                     outcome = found[1].outcome if found and found[1].epoch == run.epoch else ""
                     status = ExitStatus.of_outcome(outcome) if outcome in OUTCOMES else None
-        with as_owner(self._place(run)):
-            self._file(run).unlink(missing_ok=True)
-            shutil.rmtree(self._keys_of(run), ignore_errors=True)
+        self._tidy(run)
         if self._accounts.of(run.account) is not None:
             with suppress(OSError):  # it has files, unless the run was refused
                 folder.rmdir()
         return Ended(run.name, status, words)
+
+    def _tidy(self, run: Run) -> None:
+        """Remove what its process was handed, its keys too."""
+        with as_owner(self._place(run)):
+            self._file(run).unlink(missing_ok=True)
+            shutil.rmtree(self._keys_of(run), ignore_errors=True)
 
     def _place(self, run: Run) -> Path:
         """Where its process finds what it is handed: a folder of its account, or the head's."""

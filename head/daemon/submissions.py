@@ -15,7 +15,7 @@ from artos.specs.fields import NAME, Line, Number, Seconds
 from artos.system.account import as_owner
 from artos.system.closest import closest
 from head.daemon.roster import POLICIES
-from head.daemon.run import Run
+from head.daemon.run import LEAST_WEIGHT, MOST_WEIGHT, Run
 from head.daemon.scheduler import Scheduler
 from head.records import summary_file
 from head.records.run_folder import default_path
@@ -60,9 +60,19 @@ def request_of(submit: Submit) -> Submission:
         faults.append("name a workload: an algorithm (ppo) or FILE.py:OBJECT")
     if submit.placement not in POLICIES:
         faults.append(f"--placement {submit.placement}: take one of {', '.join(POLICIES)}")
+    if _is_beyond(weight := request.settings.get("weight", 1)):
+        faults.append(f"weight must be within {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, not {weight}")
     if faults:
         raise Refused(faults)
     return request
+
+
+def _is_beyond(weight: Any) -> bool:
+    """Whether it is a number that no weight may be; what is none is refused by registration."""
+    try:
+        return not LEAST_WEIGHT <= float(weight) <= MOST_WEIGHT
+    except (TypeError, ValueError):
+        return False
 
 
 def admitted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 import http.client
 import logging
 import threading
@@ -76,7 +77,10 @@ class Notices(Closing):
             with _direct.open(request, timeout=_ANSWER_SECONDS) as answer:
                 body = answer.read(_MOST).strip()
         except urllib.error.HTTPError as error:
-            error.close()  # 404: no notice
+            error.close()
+            if error.code != http.HTTPStatus.NOT_FOUND:  # else there is no notice
+                said = "%s answers %d: no notice would be heard; see whether it asks for a token"
+                self._seldom.warning(said, self._place, error.code)
             return ""
         except (OSError, http.client.HTTPException) as error:
             self._seldom.warning("%s does not answer: %s", self._place, error)

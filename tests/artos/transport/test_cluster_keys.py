@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,24 @@ def test_secrets_are_for_their_owner_only(tmp_path: Path) -> None:
     assert {mode(path) for path in made if path.suffix == ".key_secret"} == {0o600}
     folders = ("keys", "keys/nodes", "keys/users")
     assert {mode(tmp_path / folder) for folder in folders} == {0o700}
+
+
+def test_a_key_that_is_written_over_is_valid_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``scp`` does: the folder is as it was."""
+    monkeypatch.setattr("artos.transport.keys._LOOK", 0.0)
+    make_keys(tmp_path, W1, W2)
+    keys, folder = Keys.load(tmp_path), tmp_path / "nodes"
+    long_ago = time.time() - 3600
+    for path in (folder / "w1.key", folder / "w2.key", folder):
+        os.utime(path, (long_ago, long_ago))
+    leaked, new = public_of(tmp_path, "w1"), zmq.curve_keypair()[0].decode()
+    assert accepts(keys, leaked)
+    (folder / "w1.key").write_text(new)
+    assert folder.stat().st_mtime < time.time() - 1800
+    assert not accepts(keys, leaked)
+    assert accepts(keys, new)
 
 
 def test_keys_that_are_there_stay(tmp_path: Path) -> None:

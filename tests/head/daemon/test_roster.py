@@ -68,6 +68,17 @@ def test_silence_for_longer_than_the_deadline_is_death(roster: Roster, clock: Ma
     assert roster.of("w2.a") is None
 
 
+def test_nodes_were_not_silent_while_the_head_was_stopped(
+    roster: Roster, clock: ManualClock
+) -> None:
+    roster.admit("w1.a", hello("w1"))
+    clock.advance(60)
+    roster.excuse(59.0)
+    assert roster.late() == []
+    clock.advance(15)
+    assert [node.name for node in roster.late()] == ["w1"]
+
+
 def test_a_daemon_whose_connection_was_closed_is_gone_unless_it_comes_back(
     roster: Roster, clock: ManualClock
 ) -> None:

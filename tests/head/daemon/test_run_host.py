@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from artos.errors import Refused
 from artos.runs.checkpoint import MANIFEST
 from artos.runs.orders import RunOrder, read_order
 from artos.system.archives import Archives
 from artos.transport.keys import Keys, new_run_keys
-from head.daemon import status_api, user_accounts
+from head.daemon import run_host, status_api, user_accounts
 from head.daemon.run import Run
 from head.daemon.run_host import RunHost
 from head.daemon.user_accounts import UserAccounts
@@ -105,3 +108,11 @@ def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
         assert select.select([host], [], [], 60.0)[0]
         host.ended(run)
         assert [*(tmp_path / "orders").iterdir()] == []
+        monkeypatch.setattr(run_host, "start", no_process)
+        with pytest.raises(Refused, match="cannot begin: .* no more processes"):
+            host.begin(run)
+        assert [*(tmp_path / "orders").iterdir()] == [], "its keys, for one"
+
+
+def no_process(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.EAGAIN, "no more processes")

@@ -162,6 +162,16 @@ def admit(schedule: Scheduler, root: Path, **request: Any) -> Run:
     return run
 
 
+@pytest.mark.parametrize("weight", [1e-320, "1e-320", 0, -1, 1e9, "inf", "nan"])
+def test_no_weight_makes_what_is_held_infinite(
+    weight: Any, schedule: Scheduler, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match="weight must be within 0.001 and 1000, not"):
+        admit(schedule, tmp_path, workload="ppo", settings={"weight": weight})
+    for given in (0.001, "1000"):
+        assert admit(schedule, tmp_path, workload="ppo", settings={"weight": given}).weight
+
+
 def test_runs_are_named_like_those_of_one_machine(schedule: Scheduler, tmp_path: Path) -> None:
     names = [
         admit(schedule, tmp_path, **request).name

@@ -104,6 +104,14 @@ def test_a_url_is_one_once_it_says_more_than_no(metadata: str) -> None:
     assert said == [f'{metadata} says {{"action": "terminate"}}']
 
 
+def test_one_that_asks_for_a_token_is_told(metadata: str, caplog: pytest.LogCaptureFixture) -> None:
+    Metadata.answer = (401, b"")
+    notices, came, _ = heard(metadata)
+    with notices:
+        assert not came.is_set()
+    assert f"{metadata} answers 401: no notice would be heard" in caplog.messages[0]
+
+
 def test_one_that_does_not_answer_is_none(caplog: pytest.LogCaptureFixture) -> None:
     notices, came, _ = heard("http://127.0.0.1:1/")
     with notices:
