@@ -41,7 +41,7 @@ OF_THE_TEST = ("tests/artos/runtime/test_clones.py",)
     ("rights", "tests"),
     [
         pytest.param(OF_A_USER, (*STARTED, *OF_THE_TEST), id="few", marks=pytest.mark.exhaustive),
-        # As deploy/install.sh sets a worker up.
+        # As a systemd unit runs a worker.
         pytest.param({}, STARTED, id="none"),
     ],
 )
