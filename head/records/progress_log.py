@@ -43,21 +43,22 @@ class ProgressLog(Closing):
     If a column appears later (a metric of the first update), the file is rewritten in one step
     with the new header and empty cells in earlier rows; columns are never removed or moved. Each
     call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
-    continues from, ``version`` its version: later rows are dropped, as they are made again.
+    continues from, ``version`` and ``updates`` its version and updates: later rows are dropped, as
+    they are made again.
     Episodes of a game say of which of its ``agents`` they were.
     ``evaluations.csv`` exists once there is an evaluation.
     """
 
     def __init__(
-        self, folder: RunFolder, resumed_at: int | None = None, version: int = 0, *,
-        agents: bool = False,
+        self, folder: RunFolder, resumed_at: int | None = None, version: int = 0,
+        updates: float = math.inf, *, agents: bool = False,
     ) -> None:  # fmt: skip
         self._progress, self._episodes = folder.progress, folder.episodes
         self._evaluations = folder.evaluations
         limit = math.inf if resumed_at is None else resumed_at
-        _rewind(folder.evaluations, version, "version")
-        _rewind(folder.episodes, limit, "step")
-        _rewind(folder.progress, limit, "steps")
+        _rewind(folder.evaluations, version=version)
+        _rewind(folder.episodes, step=limit)
+        _rewind(folder.progress, steps=limit, updates=updates)
         self._columns = _read_header(folder.progress)
         if not self._columns:
             self._columns = list(FIXED)
@@ -186,13 +187,14 @@ def _whole_lines(path: Path) -> str:
         return text[: text.rfind(b"\n") + 1].decode()
 
 
-def _rewind(path: Path, steps: float, column: str) -> None:
-    """Drop rows after ``steps``, and a last row that was cut short by a kill."""
+def _rewind(path: Path, **most: float) -> None:
+    """Drop rows that are beyond one of these columns, and one that was cut short by a kill."""
     if not path.exists():
         return
     with reading(path):
         header, rows = _read_header(path), read_history(path)
-        kept = [[row[name] for name in header] for row in rows if float(row[column]) <= steps]
+        there = (row for row in rows if all(float(row[name]) <= most[name] for name in most))
+        kept = [[row[name] for name in header] for row in there]
     write_durably(path, _lines([header, *kept]))
 
 

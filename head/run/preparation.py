@@ -253,8 +253,9 @@ def _restore(
         return manifest
     try:
         checkpoint.restore_rows(folder.checkpoint, manifest, node.blocks)
-        for block in () if goes_on else node.blocks.values():
-            cut(block, handed_over(block))
+        for actor, block in () if goes_on else node.blocks.items():
+            # Rows were written to the file after the manifest's were counted: actors went on.
+            cut(block, min(handed_over(block), *manifest.rows[actor : actor + 1]))
         node.restore_priorities(folder.checkpoint, manifest)
     except CheckpointFault as error:
         if node.plan.checkpoint == "all":

@@ -111,8 +111,9 @@ class Session:
             with writing(folder.path):
                 self._journal = Journal(folder.journal, clock.now())
                 opened.callback(self._journal.close)
-                resumed_at, version = (before.steps, before.version) if before else (None, 0)
-                log = ProgressLog(folder, resumed_at, version, agents=bool(plan.agent_names))
+                resumed_at = before.steps if before else None
+                ended = (before.version, before.updates) if before else ()
+                log = ProgressLog(folder, resumed_at, *ended, agents=bool(plan.agent_names))
                 opened.enter_context(log)
                 board = TensorBoard.of(folder, resumed_at)
                 opened.callback(board.close, "")

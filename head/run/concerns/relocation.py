@@ -58,7 +58,7 @@ class Relocation(Concern[Run]):
             facts = {"lost": lost, "actor": actor, "node": node, "from": base}
             run.ports.journal.write(facts | {"granted": granted})
         if node or base < there:
-            run.engine.feed(Rewound(actor, base))
+            run.feed(Rewound(actor, base))
         run.monitor.rows_lost += lost * run.plan.envs
         return base
 

@@ -147,6 +147,17 @@ def test_what_was_logged_after_the_checkpoint_is_dropped_on_resume(
     log.close()
 
 
+def test_a_run_without_actors_goes_back_to_its_updates(
+    folder: RunFolder, status: MakeStatus
+) -> None:
+    with ProgressLog(folder) as log:
+        for updates in (1, 2, 3):
+            log.write(status(steps=0, updates=updates))
+    with ProgressLog(folder, 0, updates=2) as log:
+        log.write(status(steps=0, updates=3))
+    assert [row["updates"] for row in read_history(folder.progress)] == ["1", "2", "3"]
+
+
 @pytest.mark.parametrize("cut", range(1, 12))
 def test_a_row_cut_short_by_a_kill_is_left_out_and_not_continued(
     folder: RunFolder, status: MakeStatus, cut: int

@@ -28,6 +28,7 @@ from head.run.run import Run
 from head.run.wiring import connect
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, Trigger
 from triggers.engine import direct_passers
+from triggers.events import Rewound
 from triggers.journal import Journal
 from triggers.table import Table
 from triggers.wiring import completed
@@ -136,6 +137,17 @@ def test_it_goes_on_at_the_last_whole_round(tmp_path: Path) -> None:
         assert there.coordinator.steps == STEPS * 3
     (line,) = lost(tmp_path)
     assert line == {"lost": STEPS, "actor": 0, "node": "w7", "from": STEPS, "granted": STEPS}
+
+
+def test_concerns_are_told_of_rows_that_are_void(tmp_path: Path) -> None:
+    """Those that look for episodes in rows, and those that record them, as triggers are."""
+    with stage(tmp_path) as there:
+        heard: list[object] = []
+        run = there.coordinator
+        run._happened = (*run._happened, heard.append)  # type: ignore[assignment]
+        there.arrive(0, STEPS + 3)
+        there.place(0, 2, committed=2 * STEPS, node="w7")
+        assert Rewound(0, STEPS) in heard
 
 
 def test_it_goes_on_at_the_last_round_that_ended_early(tmp_path: Path) -> None:
