@@ -29,6 +29,8 @@ class CountTrigger(Trigger):
     _counted: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
     _ended: int = field(init=False, repr=False, compare=False, default=0)
     _more: int = field(init=False, repr=False, compare=False, default=0)
+    _last: int = field(init=False, repr=False, compare=False, default=0)
+    kept = ("_last",)
 
     def check(self, event: Event, now: float) -> Firing | None:
         """Only rows count, or episodes; those of an earlier part of the run were counted then."""
@@ -43,12 +45,15 @@ class CountTrigger(Trigger):
                 self._more += there - counted
                 self._counted[event.actor] = there
             case SampledBefore() if self.rows is not None:
-                self._more = event.rows % self.rows
+                # They may be fewer than at its last firing, as not all had been learned from.
+                self._last = self._last or event.rows - event.rows % self.rows
+                self._more = event.rows - self._last
             case Resumed():
                 self._counted[event.actor] = event.rows
         if self._more < (many := self.rows or self.episodes or 1):
             return None
         self._more -= many
+        self._last += many
         return Firing()
 
     def words(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from trigger_helpers import KEYS, arrived, feed, fire, new_plan
 
 from artos.buffer.model_block import ObjectSpec
 from artos.specs.keys import ArraySpec
+from artos.system.snapshot import put_back
 from triggers import (
     CountTrigger,
     DataKeyTrigger,
@@ -21,6 +23,7 @@ from triggers import (
     ValueTrigger,
 )
 from triggers.events import Event, Published, Resumed, Rewound, SampledBefore, Tick
+from triggers.remembering import text_of
 from triggers.table import decode_trigger
 from triggers.verify.verifier import faults
 
@@ -49,6 +52,14 @@ def test_rows_of_an_earlier_part_of_the_run_were_counted_then() -> None:
     trigger = CountTrigger(10)
     assert feed(trigger, [SampledBefore(205), Resumed(0, 100), arrived(0, 104)]) == []
     assert len(fire(trigger, arrived(0, 105))) == 1, "as without the break"
+
+
+def test_what_it_fired_with_is_not_counted_again_where_not_all_was_learned_from() -> None:
+    before, after = CountTrigger(10), CountTrigger(10)
+    assert len(feed(before, [arrived(0, 11)])) == 1
+    put_back(after, json.loads(text_of(before)))
+    assert feed(after, [SampledBefore(8), Resumed(0, 8), arrived(0, 19)]) == []
+    assert len(fire(after, arrived(0, 20))) == 1
 
 
 def test_episodes_of_an_earlier_part_of_the_run_were_counted_then() -> None:
