@@ -52,3 +52,11 @@ def bill_of(
         device_seconds_used=used,
         waits=added([actors.waits, {"room": room, "device": waited}]),
     )
+
+
+def of_actors(bill: Usage) -> Usage:
+    """A bill without what ``bill_of`` adds from the times of members."""
+    waits = {what: each for what, each in bill.waits.items() if what not in ("room", "device")}
+    return msgspec.structs.replace(
+        bill, device_seconds_held=0.0, device_seconds_used=0.0, waits=waits
+    )

@@ -137,6 +137,8 @@ class Monitor:
         """By learner; ``lag`` and ``metrics`` are those of the first one."""
         self.times = Times()
         self.first_step: float | None = None
+        self.goes_on = False
+        """Whether times and devices are those of earlier parts of the run, too."""
         self._finished: list[Ended] = []
 
     @property

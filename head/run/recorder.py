@@ -31,7 +31,7 @@ from head.records.status import Summary
 from head.records.telling import Telling
 from head.records.tracker import Tracker
 from head.run import saved_learners, saved_triggers
-from head.run.bill import bill_of, device_seconds
+from head.run.bill import bill_of, device_seconds, of_actors
 from head.run.concerns.evaluation import Evaluation
 from head.run.concerns.returns import Returns
 from head.run.concerns.scaling import Scaling
@@ -293,7 +293,9 @@ class Recorder:
             self._next_bill, monitor = now + _BILL_SECONDS, self._coordinator.monitor
             idle = {name: device.idle for name, device in monitor.devices.items()}
             here = bill_of(self._usage(), monitor.times, self._leases, idle, self._plan.learners)
-            self._billed = Usage.total([self._earlier, here])
+            # Times that went on with the books have the learners' share of earlier parts in them.
+            earlier = of_actors(self._earlier) if monitor.goes_on else self._earlier
+            self._billed = Usage.total([earlier, here])
         return self._billed
 
     def save(self, *, rows: bool = False, ended: bool = False) -> None:

@@ -48,7 +48,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Configured: {"_table": _SETTING, "_keep": _ELSEWHERE, "_kept": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
-    Monitor: {"first_step": _TIME, "_finished": _ELSEWHERE},
+    Monitor: {"first_step": _TIME, "goes_on": _TIME, "_finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
     Evaluation: {
         "member": _SETTING, "_failures": _TIME, "best": _ELSEWHERE, "unsaved": _ELSEWHERE,
@@ -105,6 +105,7 @@ def resumed(run: Run, data: bytes) -> Any:
                 f"class {type(part).__name__} has other attributes: {', '.join(sorted(others))}"
             )
         vars(part).update(held[name])
+    run.monitor.goes_on = True
     go_on(run)
     return beside
 

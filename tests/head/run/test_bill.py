@@ -8,7 +8,7 @@ from named import LEARNER
 from artos.protocol.steering import ExecutorNews
 from artos.protocol.usage import BILL, Usage, flat, nested
 from artos.specs.members import Member
-from head.run.bill import bill_of, device_seconds
+from head.run.bill import bill_of, device_seconds, of_actors
 from head.run.remote.node_usage import NodeUsage
 from head.run.times import Times
 
@@ -58,6 +58,10 @@ def test_the_actors_part_stays_as_their_nodes_report_it() -> None:
     assert bill.cpu_seconds_held == 10.0
     assert bill.bytes_moved == 7
     assert bill.nodes == ("w1",)
+
+
+def test_the_actors_part_is_what_the_times_of_members_do_not_add() -> None:
+    assert of_actors(bill_of(ACTORS, times())) == ACTORS
 
 
 def test_a_bill_on_one_level_and_back() -> None:

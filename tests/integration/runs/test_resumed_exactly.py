@@ -215,3 +215,14 @@ def test_by_way_of_a_folder_it_is_the_same(
     interrupt(0)
     assert main(["run", "--resume", str(tmp_path / "parts"), "--trust"]) == 0
     assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_resumed_run_pays_for_its_learner_once(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    begun = ["run", "ppo", *ROUNDS, "--set", "checkpoint=all", "--run-dir", run]
+    again = ["run", "--resume", run]
+    for words, steps in ((begun, 512), (again, 1024), (again, 1536)):
+        assert main([*words, "--total-steps", str(steps), "--inline", "--json"]) == 0
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    wall = found["times_by_member"]["learner"]["wall"]
+    assert found["usage"]["device_seconds_held"] == pytest.approx(wall, rel=0.05)
