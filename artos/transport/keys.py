@@ -213,7 +213,11 @@ class Keys:
             # Called for every message: pathlib takes three times as long.
             folders = tuple(os.stat(path).st_mtime_ns for path in self._paths)  # noqa: PTH116
             if (now := time.monotonic()) >= self._look_at:
-                self._look_at, self._files = now + _LOOK, self._times_of_files()
+                self._look_at, found = now + _LOOK, []
+                for file in chain.from_iterable(self._of(role).glob("*.key") for role in BY_HAND):
+                    with suppress(FileNotFoundError):  # it has just been revoked
+                        found.append(file.stat().st_mtime_ns)
+                self._files = tuple(sorted(found))
         except OSError:
             return Register()
         changed = folders + self._files
@@ -230,13 +234,6 @@ class Keys:
             settled = abs(time.time_ns() - max(changed)) > _SETTLED
             self._changed = changed if settled else ()
         return self._register
-
-    def _times_of_files(self) -> tuple[int, ...]:
-        found = []
-        for file in chain.from_iterable(self._of(role).glob("*.key") for role in BY_HAND):
-            with suppress(FileNotFoundError):  # it has just been revoked
-                found.append(file.stat().st_mtime_ns)
-        return tuple(sorted(found))
 
     def _of(self, role: KeyRole) -> Path:
         return self.folder / FOLDERS[role]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,19 +61,14 @@ def request_of(submit: Submit) -> Submission:
         faults.append("name a workload: an algorithm (ppo) or FILE.py:OBJECT")
     if submit.placement not in POLICIES:
         faults.append(f"--placement {submit.placement}: take one of {', '.join(POLICIES)}")
-    if _is_beyond(weight := request.settings.get("weight", 1)):
-        faults.append(f"weight must be within {LEAST_WEIGHT:g} and {MOST_WEIGHT:g}, not {weight}")
+    weight = request.settings.get("weight", 1)
+    with suppress(TypeError, ValueError):  # what is no number is refused by registration
+        if not LEAST_WEIGHT <= float(weight) <= MOST_WEIGHT:
+            bounds = f"{LEAST_WEIGHT:g} and {MOST_WEIGHT:g}"
+            faults.append(f"weight must be within {bounds}, not {weight}")
     if faults:
         raise Refused(faults)
     return request
-
-
-def _is_beyond(weight: Any) -> bool:
-    """Whether it is a number that no weight may be; what is none is refused by registration."""
-    try:
-        return not LEAST_WEIGHT <= float(weight) <= MOST_WEIGHT
-    except (TypeError, ValueError):
-        return False
 
 
 def admitted(

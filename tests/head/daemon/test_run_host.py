@@ -109,7 +109,7 @@ def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
         host.ended(run)
         assert [*(tmp_path / "orders").iterdir()] == []
         monkeypatch.setattr(run_host, "start", no_process)
-        with pytest.raises(Refused, match="cannot begin: .* no more processes"):
+        with pytest.raises(Refused, match=r"cannot begin: .* no more processes"):
             host.begin(run)
         assert [*(tmp_path / "orders").iterdir()] == [], "its keys, for one"
 

@@ -126,7 +126,9 @@ def test_rows_of_a_run_are_data_for_another(home: Path) -> None:
     ended = commanded(home, (*ALONE, "--inline", *flags))
     assert ended.status == 0, ended.err
     assert ended.summary["updates"] == 10
-    again = commanded(home, ("rescore", "first", "my_reward.py:upright", "-o", "anew.npz", "--json"))
+    again = commanded(
+        home, ("rescore", "first", "my_reward.py:upright", "-o", "anew.npz", "--json")
+    )
     assert again.status == 0, again.err
     assert 0 < np.load(home / "anew.npz")["rewards"].mean() < 1.0, "the run's own are all 1"
 
