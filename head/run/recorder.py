@@ -342,8 +342,8 @@ class Recorder:
     ) -> None:  # fmt: skip
         """All of the run if there is a snapshot: members that are processes give one in the end."""
         folder, blocks = self._folder.checkpoint, self._node.blocks
-        self._episodes()  # the manifest counts them: a run that is killed now has them in its file
         if snapshot is not None:
+            self._episodes()
             manifest = replace(
                 manifest,
                 steps=self._coordinator.steps,
