@@ -389,8 +389,10 @@ def _api() -> tuple[Any, Any, str]:
             config.load_incluster_config()
             namespace = contents(inside).decode().strip()
         else:
-            _, active = config.list_kube_config_contexts()
-            config.load_kube_config()
+            # By itself the library looks where the variable pointed when it was imported.
+            place = os.environ.get("KUBECONFIG")
+            _, active = config.list_kube_config_contexts(place)
+            config.load_kube_config(place)
             namespace = active["context"].get("namespace") or "default"
     except config.ConfigException as error:
         raise EngineFailed("kubernetes", "tell where it is", str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -223,7 +224,7 @@ def test_nothing_of_another_cluster_is_changed_even_before_it_has_a_head(api: Ap
 
     before = api.ask("objects")
     up(api, "1")
-    config.load_kube_config()
+    config.load_kube_config(os.environ["KUBECONFIG"])
     core, key = client.CoreV1Api(), (kept().keys / "head.key").read_text().strip()
     for unit in ("head", "worker"):
         client.AppsV1Api().delete_namespaced_stateful_set(f"lab-{unit}", "default")
@@ -276,7 +277,7 @@ def test_what_does_not_say_whose_it_is_stays_and_is_named(api: Api) -> None:
     from kubernetes import client, config  # noqa: PLC0415
 
     up(api, "1")
-    config.load_kube_config()
+    config.load_kube_config(os.environ["KUBECONFIG"])
     core, mark = client.CoreV1Api(), kept().mark
 
     def labelled(value: str) -> None:
