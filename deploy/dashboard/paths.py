@@ -127,7 +127,7 @@ def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: st
         JournalDamaged: a file of the journal cannot be read or unpacked.
     """
     learners = learners_of(shape)
-    learner = learner or next(iter(learners), "learner")
+    learner = learner or next(iter(learners), LEARNER)
     if learner not in learners:
         raise Refused([f"there is no learner {learner!r}: choose {', '.join(sorted(learners))}"])
     reading = Reading(index)
@@ -136,9 +136,8 @@ def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: st
     if (update := story.update) is None:
         raise Refused([f"no update of {learner} is known to have made version {version}"])
     # Versions in lines of actors are those of the first learner; of others they name the learner.
-    is_first = learner == shape.learner or learners == [learner]
-    if not shape.learner:
-        is_first = is_first or "lags" in update.line
+    told = learner == shape.learner if shape.learner else "lags" in update.line
+    is_first = told or learners == [learner]
     rounds = story.beside or (story.rounds if is_first else [])
     later = sorted([*rounds[:_MOST], *story.following], key=lambda seen: seen.time)
     said = [f"the first {_MOST} rounds are listed"] if len(rounds) > _MOST else []

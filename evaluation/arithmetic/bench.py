@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from artos.system import heap
 from evaluation.core.benchmark import MEMBERS, Benchmark
+from evaluation.core.machine import has_bfloat16
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Contestant, Say, alternate, ours
 
@@ -21,7 +21,6 @@ BFLOAT16 = f"{FLOAT32}, learner in bfloat16"
 BOUND = "kernels and emulator alone"
 ONE_FILE = "one file, AtariVectorEnv"
 UNIT = "steps/s"
-_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 _THREADS = ("--threads", str(len(os.sched_getaffinity(0))))
 """All cores, as our learner has while actors wait."""
 _STEPS, _QUICK_STEPS = 16_384, 2_048
@@ -31,8 +30,7 @@ _DEADLINE_SECONDS = 300.0
 def measure(repeats: int, quick: bool, say: Say = print) -> Results:
     """Measure all in turn; ``quick`` only shows that everything runs."""
     results = Results("arithmetic", repeats)
-    words = set(Path("/proc/cpuinfo").read_text().split())
-    groups = [FLOAT32, *[BFLOAT16] * bool(_BFLOAT16_FLAGS & words and not quick)]
+    groups = [FLOAT32, *[BFLOAT16] * (has_bfloat16() and not quick)]
     alternate(results, [c for group in groups for c in _contestants(group, quick)], repeats, say)
     for group in groups:
         for who in (OURS, ONE_FILE):

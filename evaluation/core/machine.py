@@ -23,6 +23,11 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
+def has_bfloat16() -> bool:
+    """Whether the CPU multiplies bfloat16 by instructions of its own."""
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(Path("/proc/cpuinfo").read_text().split())
+
+
 def versions(packages: Sequence[str] = ("artos", "torch", "numpy", "gymnasium")) -> dict[str, str]:
     """Versions of installed packages; those that are not installed are left out."""
     found = {}

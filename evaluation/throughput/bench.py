@@ -15,6 +15,7 @@ from pathlib import Path
 
 from artos.system import heap
 from evaluation.core.benchmark import MEMBERS, Benchmark
+from evaluation.core.machine import has_bfloat16
 from evaluation.core.report import OURS, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.workloads import acting
@@ -34,7 +35,6 @@ OVERLAPPED = f"{OURS}, overlapped"
 
 UNIT = "steps/s"
 _DEADLINE_SECONDS = 400.0
-_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ class Contestants:
         yield from self.cartpole_best()
         yield from self.cartpole_vector()
         yield from self.pong()
-        words = set(Path("/proc/cpuinfo").read_text().split())
-        if _BFLOAT16_FLAGS & words:
+        if has_bfloat16():
             yield from self.pong_bfloat16()
         yield from self.pong_best()
         yield from self.acting()

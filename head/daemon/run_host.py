@@ -147,10 +147,11 @@ class RunHost(Closing):
                     child = start(spec, _log(run), account=account)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        except (Refused, OSError) as error:
+        except Refused:
             self._tidy(run)
-            if isinstance(error, Refused):
-                raise
+            raise
+        except OSError as error:
+            self._tidy(run)
             raise Refused([f"the run cannot begin: {error}"]) from error
         self._follow(run.name, _Process(PidFd(child.pid), child, child.log))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from http_here import answering
 from kubernetes.client import ApiClient, Configuration
 
 from artos.transport.keys import make_keys
@@ -69,15 +69,8 @@ class Server(BaseHTTPRequestHandler):
 @pytest.fixture
 def host() -> Iterator[str]:
     Server.asked = []
-    server = HTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Server) as address:
+        yield address
 
 
 def test_what_others_may_put_into_the_folder_of_temporary_files_is_not_gone_by(

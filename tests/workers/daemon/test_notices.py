@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
+from http_here import answering
 
 from workers.daemon.notices import Notices, fault
 
@@ -35,15 +36,8 @@ class Metadata(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def metadata() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), Metadata)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/notice"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(Metadata) as address:
+        yield f"{address}/notice"
 
 
 def heard(place: str) -> tuple[Notices, threading.Event, list[str]]:
