@@ -42,4 +42,5 @@ def go_on(run: Coordinator) -> None:
     start(run)
     withheld, run.withheld[:] = [*run.withheld], []
     for firing in withheld:
+        run.ports.journal.fired(now, firing)  # what it said then may be taken back
         run.fire(firing)

@@ -31,7 +31,7 @@ from head.run.coordination.outline import Outline
 from head.run.coordination.ports import Ports
 from head.run.saved_books import NOT_KEPT, kept, parts, resumed, saved
 from triggers import ObjectKeyTrigger, UpdateTrigger
-from triggers.journal import Journal
+from triggers.journal import Journal, read
 from triggers.table import Table
 
 LONG_AGO = 123_456.0
@@ -230,8 +230,15 @@ def test_states_of_another_version_are_refused_by_name(
         members.run(first.coordinator, lambda: None)
 
 
-def test_what_was_withheld_is_carried_out(first: WithEvaluator, second: WithEvaluator) -> None:
+def test_what_was_withheld_is_carried_out(
+    first: WithEvaluator, second: WithEvaluator, tmp_path: Path
+) -> None:
+    """The journal has it once more: its line of then is taken back where nobody was invoked."""
     before = first.coordinator.rounds.granted
+    withheld = [each.number for each in first.coordinator.withheld]
     resumed(second.coordinator, saved(first.coordinator))
+    second.coordinator.ports.journal.flush()
+    lines = [*read(tmp_path / "second" / "journal.jsonl")]
+    assert [line["firing"] for line in lines if "firing" in line][: len(withheld)] == withheld
     assert second.coordinator.rounds.granted == before + len(second.coordinator.actors) * STEPS
     assert second.coordinator.withheld == []
