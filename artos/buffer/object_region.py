@@ -82,8 +82,7 @@ class ObjectRegion:
 
     def format(self) -> None:
         """Make an empty region: no version, no pins, slots not readable."""
-        self._words[_CURRENT] = -1
-        self._pins[:] = -1
+        self._words[_CURRENT] = self._pins[:] = -1
         for slot in self.slots:
             slot.stamp(_WRITING)
 
@@ -148,7 +147,11 @@ class ObjectRegion:
         self._words[_CURRENT] = version << 8 | slot.number
 
     def publish(self, values: Mapping[str, Any], firing: int = 0) -> None:
-        """Make a version of arrays, or of tensors on any device, in the name of a firing.
+        """Make a version of arrays, or of tensors on any device; raises as ``write`` does."""
+        self.commit(self.write(values), self.version + 1, firing)
+
+    def write(self, values: Mapping[str, Any]) -> ObjectSlot:
+        """Copy arrays, or tensors on any device, to a slot, which is to be committed.
 
         Raises:
             NotFinite: a public value is NaN or infinite; there is no new version.
@@ -163,7 +166,7 @@ class ObjectRegion:
             if not math.isfinite(total) and not np.isfinite(public).all():
                 what = "a weight" if self.spec.name == MODEL_PARAM else self.spec.name
                 raise NotFinite(what, total, self.version)
-        self.commit(slot, self.version + 1, firing)
+        return slot
 
     def restore(self, values: Mapping[str, Any]) -> None:
         """Fill arrays, or tensors on any device, with the newest version."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from artos.buffer.object_region import ObjectRegion
+from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import BadObject
 from artos.specs.contracts import Learner
 from artos.specs.keys import READS, VALUE, ObjectKey
@@ -41,9 +41,12 @@ class Taping(Protocol):
 class Publisher:
     """Call it with a name and a value to make the value the newest version of that object.
 
-    Readers and triggers see the version once the invocation is done, and before the weights of that
-    invocation. At registration there are no ``regions``: values are only checked. So they are where
-    it is ``silent``, as another replica publishes.
+    What an invocation makes is seen together with its weights, and just before them, or else when
+    it ends: one that is killed before that left nothing, and is repeated. Only of several values of
+    one object each but the last is seen at once.
+
+    At registration there are no ``regions``: values are only checked. So they are where it is
+    ``silent``, as another replica publishes.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Publisher:
         self._keys = {key.name: key for key in keys}
         self._regions = regions
         self._weights, self._silent = weights, silent
+        self._holds, self._held = False, dict[str, ObjectSlot]()
         self.tape: Taping | None = None
         """Is told of versions of the weights before and after they are made."""
         self.made: set[str] = set()
@@ -81,7 +85,26 @@ class Publisher:
             raise BadObject(name, f"its shape is {array.shape}, but {key.shape} is declared")
         self.made.add(name)
         if (region := self._regions.get(name)) is not None and not self._silent:
-            region.publish({VALUE: array})
+            if name in self._held:
+                region.commit(self._held.pop(name), region.version + 1)
+            self._held[name] = region.write({VALUE: array})
+            if not self._holds:
+                self._show()
+
+    def begin(self) -> None:
+        """An invocation begins: from now on values are held back."""
+        self._holds = True
+
+    def end(self) -> None:
+        """It is done: what it published is seen."""
+        self._holds = False
+        self._show()
+
+    def _show(self) -> None:
+        for name, slot in self._held.items():
+            region = self._regions[name]
+            region.commit(slot, region.version + 1)
+        self._held.clear()
 
     def weights(self, live: Mapping[str, Any], firing: int = 0) -> None:
         """Make a version, in which the newest values of objects that actors read are copied.
@@ -101,13 +124,17 @@ class Publisher:
                 raise BadObject(_own(name), UNSAID)
         if self.tape is not None:
             self.tape.publishes(self._weights)
-        self._weights.publish({**live, **values}, firing)
+        slot = self._weights.write({**live, **values})
+        self._show()
+        self._weights.commit(slot, self._weights.version + 1, firing)
         if self.tape is not None:
             self.tape.published(self._weights)
         self.told(self._weights.version)
 
     def newest(self, name: str) -> NDArray[Any] | None:
         """A copy of the last value, even from a learner that died or a saved run; None if none."""
+        if (held := self._held.get(name)) is not None:
+            return held.arrays[VALUE].copy()
         region = self._regions.get(name)
         if region is None or region.version < 0:
             return None

@@ -388,6 +388,7 @@ class LearnerRole:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
         self._tape.learns(self._learner, batch, call)
+        self._publisher.begin()
         told = fired_method(self._learner, call.method)(batch, call) or {}
         metrics = {name: float(value) for name, value in told.items()}  # also of numpy or torch
         for name, value in metrics.items():
@@ -403,6 +404,7 @@ class LearnerRole:
             self._learner.fresh = False
             self._publisher.weights(self._learner.live(), call.firing)
             ended = _until_now(times, "publish", ended)
+        self._publisher.end()
         seconds = ended - began
         if self._cores is not None:
             self._cores.look()

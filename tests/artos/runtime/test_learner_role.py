@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +17,13 @@ from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.errors import BadRow
+from artos.learners.publisher import Publisher
 from artos.protocol.invocations import ActorLag, Claim, Done, Invoke, encode
 from artos.runtime import member
 from artos.runtime.device_meter import DeviceMeter
 from artos.runtime.member import LearnerRole
 from artos.specs.configuration import Changeable
-from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey
+from artos.specs.keys import VERSION_KEY, ArraySpec, DataKey, ObjectKey
 
 CLAIM = Claim(0, 4, 8)
 
@@ -92,6 +93,21 @@ def test_what_samplers_drew_is_told_with_its_lag(stage: Stage) -> None:
     assert done.drawn == (ActorLag(0, 20, sum(ages), 3, (0, 0, 20)),)
     stage.learner.act = lambda batch: None
     assert stage.update().drawn == ()
+
+
+def test_an_update_that_does_not_end_published_nothing(stage: Stage, tmp_path: Path) -> None:
+    """Its process is killed, or user code raises: it is repeated, and publishes once."""
+    value = ObjectSpec.sized("seen", [ArraySpec("value", (), "int64")], 1)
+    objects = ModelBlock.create(tmp_path / "objects", [value]).objects
+    model = stage.model["model_param"]
+    for after in (lambda: 1 / 0, lambda: None):
+        publish = Publisher([ObjectKey("seen", (), "int64")], objects, model)
+        role = LearnerRole(stage.learner, model, stage.blocks, publisher=publish)
+        seen = SimpleNamespace(publish=publish, after=after)
+        stage.learner.act = lambda _, it=seen: (it.publish("seen", 1), it.after())[1]  # type: ignore[misc]
+        with suppress(ZeroDivisionError):
+            role.run(Invoke(1, "learner.update", "update"))
+    assert (objects["seen"].version, model.version) == (0, 4)
 
 
 def test_what_is_free_is_looked_at_from_begin_to_end_of_an_update(stage: Stage) -> None:

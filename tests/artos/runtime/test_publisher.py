@@ -45,6 +45,39 @@ def test_each_object_has_versions_of_its_own(model: ModelBlock, publish: Publish
     assert publish.newest("seen") is None
 
 
+def test_an_invocation_that_is_killed_leaves_nothing(model: ModelBlock) -> None:
+    publish = Publisher(KEYS, model.objects, model["model_param"])
+    publish("seen", 1)
+    for _ in range(2):  # killed, and repeated by the process that comes after it
+        publish = Publisher(KEYS, model.objects, model["model_param"])
+        publish.begin()
+        publish("seen", 2)
+        assert publish.newest("seen") == 2
+        assert model["seen"].version == 0
+    publish.weights({"params": np.zeros(1_000_000, np.float32)}, firing=3)
+    assert (model["seen"].version, model["model_param"].version) == (1, 0)
+    publish.end()
+    assert (model["seen"].version, publish.newest("seen")) == (1, 2)
+
+
+def test_without_weights_it_is_seen_at_the_end(model: ModelBlock, publish: Publisher) -> None:
+    publish.begin()
+    publish("seen", 1)
+    publish("seen", 2)
+    assert model["seen"].version == 0, "a version of its own, which has no other place"
+    publish.end()
+    assert (model["seen"].version, publish.newest("seen")) == (1, 2)
+
+
+def test_weights_that_are_not_finite_leave_no_object_either(model: ModelBlock) -> None:
+    publish = Publisher(KEYS, model.objects, model["model_param"])
+    publish.begin()
+    publish("seen", 1)
+    with pytest.raises(NotFinite):
+        publish.weights({"params": np.full(1_000_000, np.nan, np.float32)})
+    assert model["seen"].version == -1
+
+
 def test_an_object_takes_the_room_of_its_value_not_of_the_weights() -> None:
     assert block_bytes([WEIGHTS, *map(spec_of, KEYS)]) - block_bytes([WEIGHTS]) < 100_000
 
