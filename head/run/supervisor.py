@@ -257,7 +257,10 @@ class Supervisor(Loop):
                 return control.RunSet(fault=str(refused))
             return control.RunSet(now.number, now.settings)
         if isinstance(request, control.BranchRun):
-            return self._branch(request)
+            try:
+                return self._branch(request)
+            except OSError as error:
+                return control.RunBranched(fault=f"{error.filename}: {error.strerror}")
         most = self._coordinator.plan.actors
         try:
             self._coordinator.concern(Scaling).scale(request.actors)
@@ -332,7 +335,8 @@ class OneMachine(Supervisor):
         super().__init__(node, mail, actors, clock, undisturbed, preloaded, states)
         self._local_actors = actors
         self._results = Path(node.site.logs).parent / _BRANCHES
-        self._branched = len(list(self._results.glob("*.json")))
+        numbers = [each.stem for each in self._results.glob("*.json") if each.stem.isdigit()]
+        self._branched = max(map(int, numbers), default=0)
 
     def _end_actors(self, deadline: Deadline) -> None:
         self._local_actors.tell_to_stop(hand_over=True)

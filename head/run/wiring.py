@@ -7,6 +7,7 @@ from artos.runtime.taping import not_recorded
 from artos.specs.configuration import Configuration
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
 from head.run.concerns.budget import Budget
+from head.run.concerns.causes import Causes
 from head.run.concerns.configured import Configured, Keep
 from head.run.concerns.episodes import EpisodesOver
 from head.run.concerns.evaluation import Evaluation
@@ -79,6 +80,7 @@ def connect(
         Standstill(run, limits),
         transfer := Transfer(run),
         learning := Learning(run),
+        Causes(run),
     )
     destinations = {
         TRANSFER: transfer.fire,

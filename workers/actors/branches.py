@@ -105,7 +105,8 @@ class Branches(Closing):
             if not each.sent:
                 if record.state in _HEARS:
                     try:
-                        self._send(each, record)
+                        with suppress(MailboxFull):  # it is told later
+                            self._send(each, record)
                     except OSError as error:
                         self._finish(each, str(error))
                 else:

@@ -81,9 +81,13 @@ class ProcessManager:
     # -- what the coordinator asks for ---------------------------------------------------------
 
     def start(self, member: Member) -> None:
-        """Empty the actor's mailbox and spawn its process, which reports ``Ready`` when set up."""
+        """Empty the actor's mailbox and spawn its process, which reports ``Ready`` when set up.
+
+        One that has been given a process meanwhile, for instance to be branched, keeps that.
+        """
         self._newcomers.leave(member)
-        self._spawn(member)
+        if self._records[member].state is State.COLD:
+            self._spawn(member)
 
     def send(self, member: Member, call: Invoke) -> None:
         """Have an invocation carried out as soon as the actor holds a slot."""

@@ -66,9 +66,10 @@ class Evaluation(Concern[Run]):
         self._asked = max((each.version for each in found), default=-1)
 
     def begin(self) -> None:
-        """Hand the evaluator again what it was playing when the run was saved."""
+        """Hand the evaluator again what it was playing when the run was saved, or what waited."""
         if self._playing is not None:
             self._hand_over(self._playing)
+        self._play()
 
     @property
     def _closed(self) -> bool:

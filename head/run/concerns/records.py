@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from artos.protocol.invocations import Done, Invoke, Ready
-from artos.specs.members import ACTORS, Member
+from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Event, Learned, Published
-from triggers.targets import parsed
 
 
 class Records(Concern[Run]):
@@ -24,21 +22,6 @@ class Records(Concern[Run]):
         if member.role in run.learners and not member.rank:
             run.monitor.devices[member.role].name = ready.device
         run.ports.journal.ready(run.ports.clock.now(), str(member), ready, seconds)
-
-    def happened(self, event: Event) -> None:
-        """What fires now has waited for this last."""
-        self.run.ports.journal.cause = str(self._maker(event) or "")
-
-    def _maker(self, event: Event) -> Member | None:
-        """The member that made it happen, if one did."""
-        learners = self.run.learners
-        match event:
-            case Published(key=key):
-                return learners.get(key.rpartition("/")[0], self.run.first).member
-            case Learned(trigger=trigger):
-                return learners[parsed(trigger).role].member
-        actor = getattr(event, "actor", None)
-        return None if actor is None else Member(ACTORS, actor)
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """A member's answer in numbers."""

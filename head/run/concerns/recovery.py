@@ -83,9 +83,10 @@ class Recovery(Concern[Run]):
         due = [member for member, due in self._due.items() if due <= now]
         for member in due:
             del self._due[member]
-            run.ports.processes.start(member)
             run.roster.down.discard(member)
-            run.roster.started(member)
+            if self._is_needed(member):  # else it was parked for good meanwhile
+                run.ports.processes.start(member)
+                run.roster.started(member)
         for member in due:
             for call in run.invocations.of(member):
                 run.ports.processes.passers[member].pass_message(call)
