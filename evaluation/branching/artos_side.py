@@ -1,9 +1,9 @@
 """One run, branched twice while it trains: once for time, once while its processes are looked at.
 
-``python -m evaluation.branching.artos_side PongNoFrameskip-v4 clone 16`` answers with the milliseconds that
-processes of continuations took, ``made`` (median) and ``first``, and, by fork, with the megabytes
-that are a continuation's own (``private``), and those of all that live at once, the fork of the
-actor among them, for each continuation (``all``).
+``python -m evaluation.branching.artos_side PongNoFrameskip-v4 clone 16`` answers with the
+milliseconds that processes of continuations took, ``made`` (median) and ``first``, and, by fork,
+with the megabytes that are a continuation's own (``private``), and those of all that live at once,
+the fork of the actor among them, for each continuation (``all``).
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def measured(env: str, way: str, times: int) -> dict[str, float]:
 
 @contextmanager
 def _training(folder: Path, env: str) -> Iterator[psutil.Process]:
-    words = ("ppo", "--env", env, "--actors", "1", "--total-steps", str(10**9))
+    words = ("run", "ppo", "--env", env, "--actors", "1", "--total-steps", str(10**9))
     with folder.with_suffix(".log").open("wb") as log:
         process = psutil.Popen(
-            [sys.executable, "-P", "-m", "artos", "run", *words, "--run-dir", str(folder), "--json"],
+            [sys.executable, "-P", "-m", "artos", *words, "--run-dir", str(folder), "--json"],
             stdout=log, stderr=log, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from artos.clock import Clock
-from artos.errors import ArtosError
+from artos.errors import ArtosError, MailboxFull
 from artos.protocol.invocations import Branch, Branched
 from artos.runtime.branching import CLONE, Found, Turn
 from artos.specs.members import Member

@@ -12,6 +12,7 @@ from artos.errors import ActorFailed
 from artos.specs.actor_count import Manual
 from artos.system.exit_report import ExitReport
 from head.run.concerns.failures import FailureLimits
+from head.run.concerns.scaling import Scaling
 
 
 def test_the_pause_doubles_up_to_a_limit() -> None:
@@ -44,3 +45,17 @@ def test_the_third_failure_of_its_own_ends_the_run_with_its_traceback(tmp_path: 
             players.coordinator.tick()
         with pytest.raises(ActorFailed, match="the same again"):
             players.coordinator.died(*acting(0), ExitReport("ValueError: the same again"))
+
+
+def test_who_is_scaled_away_during_its_pause_is_not_started(tmp_path: Path) -> None:
+    with troupe(Manual(1, 2), full_batch(), rounds=6, folder=tmp_path) as players:
+        players.begin()
+        players.coordinator.concern(Scaling).scale(2)
+        for _ in range(2):
+            players.coordinator.died(*acting(1), ExitReport("killed"))
+        assert players.said.count(("start", 1)) == 1
+        players.coordinator.concern(Scaling).scale(1)
+        players.clock.advance(10.0)
+        players.coordinator.tick()
+        assert players.said.count(("start", 1)) == 1
+        players.run()

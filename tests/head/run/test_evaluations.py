@@ -19,6 +19,7 @@ from artos.specs.members import Member
 from artos.system.exit_report import ExitReport
 from head.records.evaluations import Evaluated
 from head.run.concerns.evaluation import Evaluation
+from head.run.saved_books import resumed, saved
 from triggers import TimeTrigger, UpdateTrigger
 from triggers.base import Trigger
 from triggers.events import Firing, Published
@@ -303,3 +304,23 @@ def test_the_learner_is_not_the_evaluator(tmp_path: Path, monkeypatch: pytest.Mo
     with evaluated(tmp_path, monkeypatch) as players:
         names = [*players.coordinator.waits()]
     assert names == ["learner", "actor 0", "actor 1", "evaluator"]
+
+
+def test_what_waits_when_a_run_is_stopped_is_played_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with evaluated(tmp_path, monkeypatch) as players:
+        players.prompt = False
+        players.begin()
+        players.run(updates=UPDATES)
+        run = players.coordinator
+        run.ending.drain()
+        players.play()
+        assert run.finished
+        books = saved(run)
+    (tmp_path / "again").mkdir()
+    with evaluated(tmp_path / "again", monkeypatch) as players:
+        resumed(players.coordinator, books)
+        assert len(players.asked) == 1
+        players.play()
+        assert players.versions == [0, UPDATES]

@@ -14,7 +14,7 @@ from named import LEARNER
 
 from artos.buffer.model_block import ModelBlock, ObjectSpec
 from artos.learners.publisher import Publisher
-from artos.specs.actor_count import Manual, NoiseScale
+from artos.specs.actor_count import Manual, NoiseScale, Schedule
 from artos.specs.keys import ArraySpec, ObjectKey
 from head.run.concerns.sampling import Sampling
 from head.run.coordination.versions import Objects
@@ -118,3 +118,15 @@ def test_a_run_that_goes_on_announces_the_newest_alone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(values["b"], [3, 4])
     publish("b", [5, 6])
     np.testing.assert_array_equal(values["b"], [3, 4], "what was read is a copy")
+
+
+def test_actors_that_join_with_a_version_are_not_what_its_rounds_waited_for(
+    tmp_path: Path,
+) -> None:
+    with troupe(Schedule({0: 2, 3: 3, 5: 2}), full_batch(), 0, tmp_path, updates=8) as run:
+        run.begin()
+        run.run()
+        run.coordinator.ports.journal.flush()
+        lines = [*read(tmp_path / "journal.jsonl")]
+    fired = [line for line in lines if line.get("trigger") == "actors.sample"]
+    assert {line["after"] for line in fired} == {"learner"}

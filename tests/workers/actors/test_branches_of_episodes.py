@@ -177,3 +177,14 @@ def test_what_another_look_has_finished_meanwhile_is_left_alone(node: Node) -> N
     node.branches._prepare = prepare
     node.branches.look()
     assert node.record.branches == 1
+
+
+def test_an_order_that_finds_no_room_is_told_later(node: Node) -> None:
+    for number in range(1000):
+        node.branches.ask(ACTOR, node.order, node.result.with_name(f"{number}.json"))
+    told = 0
+    while node.heard() is not None:
+        told += 1
+    assert 0 < told < 1000
+    node.branches.look()
+    assert node.heard() == node.order

@@ -313,6 +313,21 @@ def test_a_death_is_told_once_and_its_slot_is_free(host: Any) -> None:
     assert there.state(ONE) is State.PARKED
 
 
+def test_one_that_was_given_a_process_during_its_pause_keeps_it(host: Any) -> None:
+    """Someone asks for a branch of it, or for as many actors as before."""
+    there = host(2, 2)
+    there.up(ONE, TWO)
+    there.strategy.children[ONE].status = 3
+    there.manager.deaths()
+    there.manager.end(ONE)
+    there.manager.prepare(ONE)
+    there.manager.start(ONE)
+    assert there.state(ONE) is State.STARTING
+    there.say(ONE, Ready(0.0))
+    there.manager.start(ONE)
+    assert there.state(ONE) is State.PARKED
+
+
 def test_a_way_that_is_barred_is_followed_by_the_next(host: Any, logged: list[str]) -> None:
     there = host(2, 1)
     there.strategy.barred = True
