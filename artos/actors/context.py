@@ -14,7 +14,8 @@ from artos.runs.plan import Plan
 class ActorContext:
     """One actor's place in a run: its number, its incarnation, its block, its seed.
 
-    ``seed`` is distinct for every actor and every incarnation.
+    ``seed`` is distinct for every actor and every incarnation. Environments are reset with it, and
+    draw what ``default_rng(seed)`` does: take another beside one, as ``default_rng((seed, 1))``.
     """
 
     plan: Plan
