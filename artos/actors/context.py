@@ -29,3 +29,5 @@ class ActorContext:
     """By the name of a server of its run, where it asks that one: a desk for each of its seats."""
     replays: bool = False
     """Whether a run is repeated: each version is in memory, whichever way it had taken."""
+    learned_from: bool = True
+    """Whether anyone learns from its rows, unlike where a data set is recorded."""

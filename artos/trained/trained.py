@@ -151,6 +151,7 @@ class Trained:
             greedy=greedy,
             state=memory,
             bound=self.bound,
+            learned_from=False,
         )
         acted = self._policy.act(parts, info)
         if state is not None:
