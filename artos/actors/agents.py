@@ -29,6 +29,7 @@ from artos.specs.address import address
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import MODEL_PARAM, VERSION_KEY, DataKey
+from artos.system.random_streams import Purpose, seed_of
 from artos.system.snapshot import put_back, taken
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ class AgentsActor(Actor):
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``: each policy has its agents' rows."""
         self._block: ActorBlock = context.block
-        self._random = np.random.default_rng(context.seed)
+        self._random = np.random.default_rng(seed_of(context.seed, Purpose.CHOICES))
         games, self._ahead = self._ahead or games_of(self.env, self.games, context.seed), None
         self.version, parts, cast = -1, self.parts, self.cast
         for number, (who, seat) in enumerate(self._seats.items()):

@@ -16,6 +16,7 @@ from artos.envs.spec import EnvSpec
 from artos.errors import NotBranched, Refused
 from artos.protocol.invocations import Invoke
 from artos.specs.keys import DataKey
+from artos.system.random_streams import Purpose, seed_of
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -83,7 +84,7 @@ class BranchingActor(RolloutActor):
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``."""
         super().setup(context)
-        self._random = np.random.default_rng(context.seed)
+        self._random = np.random.default_rng(seed_of(context.seed, Purpose.CHOICES))
         self._groups = [_Group() for _ in range(self.envs // self.group)]
         self._beginnings = [self.state_of(env) for env in range(self.envs)]
 

@@ -14,7 +14,8 @@ from artos.runs.plan import Plan
 class ActorContext:
     """One actor's place in a run: its number, its incarnation, its block, its seed.
 
-    ``seed`` is distinct for every actor and every incarnation.
+    ``seed`` is distinct for every actor and every incarnation. Environments are reset with it, and
+    draw what ``default_rng(seed)`` does: take another beside one, as ``default_rng((seed, 1))``.
     """
 
     plan: Plan
@@ -28,3 +29,5 @@ class ActorContext:
     """By the name of a server of its run, where it asks that one: a desk for each of its seats."""
     replays: bool = False
     """Whether a run is repeated: each version is in memory, whichever way it had taken."""
+    learned_from: bool = True
+    """Whether anyone learns from its rows, unlike where a data set is recorded."""

@@ -14,6 +14,7 @@ from artos.envs.spec import EnvSpec
 from artos.policies.served_text import ServedText
 from artos.protocol.invocations import Invoke
 from artos.specs.keys import VERSION_KEY
+from artos.system.random_streams import Purpose, seed_of
 from artos.transport.weights.channel import Floats, Way
 from artos.transport.weights.http import Served
 
@@ -50,7 +51,7 @@ class GroupActor(RolloutActor):
     def setup(self, context: ActorContext) -> None:
         """Become the actor of ``context``."""
         super().setup(context)
-        self._random = np.random.default_rng(context.seed)
+        self._random = np.random.default_rng(seed_of(context.seed, Purpose.CHOICES))
         plan = context.plan
         # Else, as where a run's policy is recorded, episodes are as long as they are, and the
         # weights are at hand.
@@ -60,7 +61,8 @@ class GroupActor(RolloutActor):
         self._served: ServedText | None = None
         if isinstance(self._channel, Served):
             tokens = self.spec.actions.sizes[0]
-            self._served = ServedText(self._channel, tokens, plan.steps, context.seed)
+            seed = seed_of(context.seed, Purpose.POLICY)
+            self._served = ServedText(self._channel, tokens, plan.steps, seed)
             self._policy = self._served
 
     def bind(self, params: Floats, version: int) -> None:

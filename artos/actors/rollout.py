@@ -28,7 +28,7 @@ from artos.protocol.invocations import Invoke
 from artos.runs.plan import Plan
 from artos.specs.address import address
 from artos.specs.keys import CONFIGURATION_KEY, VERSION_KEY, DataKey
-from artos.system.random_streams import seed_of
+from artos.system.random_streams import Purpose, seed_of
 
 if TYPE_CHECKING:
     from artos.policies.build import Policy
@@ -193,14 +193,14 @@ class RolloutActor(Continuing):
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(
             context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays,
-            branch=self.continued,
+            branch=self.continued, learned_from=context.learned_from,
         )  # fmt: skip
-        self._seed, self._branched = seed_of(context.seed, 1), 0
+        self._seed, self._branched = seed_of(context.seed, Purpose.CONTINUATIONS), 0
         self.version, self._info = -1, who
         module, self._module = self._module, None
         if module is None:
             module = self.build_module(context.plan.seed)
-        self._policy = self.make_policy(module, context.seed)
+        self._policy = self.make_policy(module, seed_of(context.seed, Purpose.POLICY))
         vector, self._vector = self._vector, None
         if vector is None:
             vector = make_vector(self.env, self.envs, context.seed, self._autoreset)

@@ -57,6 +57,8 @@ class ActInfo:
     """Continues an episode and puts everything back, see ``RolloutActor.continued``; None where
     that is not to be had: in a continuation, and where episodes are only evaluated or recorded.
     """
+    learned_from: bool = True
+    """Whether rows are learned from; False where episodes are only evaluated or recorded."""
 
 
 class PolicyModule(Protocol):

@@ -13,6 +13,7 @@ from artos.policies.acting import ActInfo, blank
 from artos.specs.contracts import Actor
 from artos.specs.keys import DataKey
 from artos.specs.servers import Server, ServerContext
+from artos.system.random_streams import Purpose, seed_of
 
 _PROBED = 2
 _NOT_ASKING = (
@@ -108,7 +109,7 @@ class Inference(Server):
         module = actor.build_module(context.seed)
         self._policy: Any = None
         if context.device == "cpu":
-            self._policy = actor.make_policy(module, context.seed)
+            self._policy = actor.make_policy(module, seed_of(context.seed, Purpose.POLICY))
         else:
             from artos.policies.on_device import OnDevice  # noqa: PLC0415  # others need no torch
 

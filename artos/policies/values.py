@@ -30,15 +30,16 @@ class Epsilon:
     """If it is not 0, actors differ.
 
     Actor i of N acts at random with probability ``epsilon ** (1 + spread * i / (N - 1))`` (Horgan
-    et al. 2018, §4.1: 0.4 and 7).
+    et al. 2018, §4.1: 0.4 and 7), and like the last one where nothing is learned from it.
     """
 
     def at(self, info: ActInfo) -> float:
         """The probability for an actor at a point of the run."""
         done = min(1.0, info.progress / self.share) if self.share else 1.0
         epsilon = self.start + done * (self.end - self.start)
-        if self.spread and info.actors > 1:
-            epsilon **= 1 + self.spread * info.actor / (info.actors - 1)
+        if self.spread:
+            rank = info.actor / max(1, info.actors - 1) if info.learned_from else 1.0
+            epsilon **= 1 + self.spread * rank
         return epsilon
 
 

@@ -19,6 +19,7 @@ from artos.runs.plan import Plan
 from artos.specs.bound import Bound
 from artos.specs.contracts import Actor
 from artos.specs.keys import PARAMS, DataKey
+from artos.system.random_streams import Purpose, seed_of
 from artos.trained.evaluation import SEED, During, Evaluation, Note
 from artos.trained.playing import Wanted, evaluate
 
@@ -66,7 +67,7 @@ class EvaluatorRole:
 
     def policy(self, seed: int) -> BoundPolicy:
         """What actors act with, with the weights that were handed over."""
-        policy = self._actor.make_policy(self._module, seed)
+        policy = self._actor.make_policy(self._module, seed_of(seed, Purpose.POLICY))
         policy.bind(np.copy(self._handed.newest.arrays[PARAMS]))
         return policy
 

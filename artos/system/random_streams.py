@@ -6,6 +6,7 @@ import gc
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -15,6 +16,21 @@ _CODE = (type, ModuleType, FunctionType, BuiltinFunctionType, CodeType, FrameTyp
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), np.ndarray, np.generic, memoryview)
 
 
+class Purpose(IntEnum):
+    """What random numbers are drawn for beside environments, which have an actor's seed itself.
+
+    ``seed_of(seed, purpose)`` is a stream for each, so that none decides another.
+    """
+
+    CONTINUATIONS = 1
+    """Of episodes, as ``artos.actors.continuing`` plays them."""
+    POLICY = 2
+    CHOICES = 3
+    """The actor's own: how groups begin, where branches go on from, which past versions play."""
+    GLOBALS = 4
+    """Whoever draws from the generators of the process."""
+
+
 def seed_of(seed: int, *path: int) -> int:
     """A different seed for every path, e.g. (actor, incarnation); 31 bits suit every library."""
     return int(np.random.SeedSequence([seed, *path]).generate_state(1)[0] >> 1)
@@ -22,6 +38,7 @@ def seed_of(seed: int, *path: int) -> int:
 
 def own_streams(seed: int) -> None:
     """Seed the global generators, which clones have in common and user code may draw from."""
+    seed = seed_of(seed, Purpose.GLOBALS)
     random.seed(seed)
     np.random.seed(seed)
     if "torch" in sys.modules:

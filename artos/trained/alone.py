@@ -56,7 +56,9 @@ class Alone:
         noted = (DataKey(name, (), "int64", 1, False) for name in others)
         spec = BlockSpec(0, (*self.keys, *noted), ROUND, actor.envs, (), "overwrite")
         self.block = ActorBlock.create(at, spec)
-        actor.setup(ActorContext(plan, 0, 1, self.block, seed, greedy, _NoDesks()))
+        actor.setup(
+            ActorContext(plan, 0, 1, self.block, seed, greedy, _NoDesks(), learned_from=False)
+        )
 
     def sample(self) -> int:
         """Have it play a round, for which the weights are bound; returns how many rows it wrote.

@@ -102,6 +102,7 @@ def evaluate(player: Player, wanted: Wanted, note: Note) -> Evaluation:
             greedy=wanted.greedy,
             state=memory.arrays,
             bound=player.bound,
+            learned_from=False,
         )
 
         def act(obs: Parts) -> NDArray[Any]:

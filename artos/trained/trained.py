@@ -19,6 +19,7 @@ from artos.policies.acting import ActInfo, BoundPolicy, Declared
 from artos.runs.loader import user_imports
 from artos.specs.bound import Bound
 from artos.specs.keys import MODEL_PARAM, DataKey
+from artos.system.random_streams import Purpose, seed_of
 from artos.trained.evaluation import During
 from artos.trained.observations import batch_of, state_of
 from artos.trained.record import Record, read
@@ -150,6 +151,7 @@ class Trained:
             greedy=greedy,
             state=memory,
             bound=self.bound,
+            learned_from=False,
         )
         acted = self._policy.act(parts, info)
         if state is not None:
@@ -294,7 +296,8 @@ class Trained:
         It takes observations by data key, and gives actions as they are stored.
         """
         module = self._build()
-        policy: BoundPolicy = self._actor.make_policy(module, seed)
+        own = seed_of(seed, Purpose.POLICY)  # an environment may have the same seed
+        policy: BoundPolicy = self._actor.make_policy(module, own)
         policy.bind(self._flat(module))
         return policy
 

@@ -45,7 +45,7 @@ Rows = dict[str, bytes]
 def plan_of(env: str) -> Plan:
     """PPO with two actors of two environments each; blocks keep the last rows only."""
     settings = {"env": env, "envs": 2, "steps": ROUND, "actors": 2}
-    plan = prepare(reference_of("ppo", settings, HERE), seed=7).plan
+    plan = prepare(reference_of("ppo", settings, HERE), seed=9).plan
     return msgspec.structs.replace(plan, on_full="overwrite", capacity=8 * ROUND)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.buffer.samplers.patterns import Sequences
+from artos.buffer.samplers.sequences import MASK
 from artos.learners.off_policy import Obs
 from artos.learners.q_learning import QLearner
 from artos.learners.settings import (
@@ -69,9 +70,9 @@ class R2D2(QLearner):
     calls = ("unroll",)
 
     def observations(self, batch: Mapping[str, Any], prefix: str = "") -> Obs:
-        """As of all learners, of single rows: (batch * rows, *shape)."""
-        found = super().observations(batch, prefix)
-        return {name: part.flatten(0, 1) for name, part in found.items()}
+        """As of all learners, of single rows: (n, *shape) of those that are learned from."""
+        found, counted = super().observations(batch, prefix), self.tensor(batch[MASK])
+        return {name: part[counted] for name, part in found.items()}
 
     def judged(self, batch: DrawnBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Squared TD errors of windows; a priority mixes the largest of them and their mean."""

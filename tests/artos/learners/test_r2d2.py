@@ -21,7 +21,9 @@ from artos.buffer.samplers.drawn_batch import drawn, sampler_of
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.shm_folder import ShmFolder
 from artos.learners.context import LearnerContext
+from artos.policies.encoders import normalizers
 from artos.policies.recurrent import MEMORY
+from artos.policies.recurrent_values import RecurrentQNetwork
 from artos.protocol.invocations import Invoke
 from artos.specs.keys import VERSION_KEY, DataKey
 from triggers.algorithms import r2d2
@@ -146,6 +148,23 @@ def test_an_update(played: Any) -> None:
     stepped = torch.cat([p.detach().reshape(-1) for p in mine.parameters()])
     found = learner.network.values[: learner.network.count]
     torch.testing.assert_close(found, stepped, rtol=1e-3, atol=1e-4)
+
+
+def test_statistics_count_the_rows_that_are_learned_from(played: Any) -> None:
+    """Not those that warm up the memory, nor what is behind the end of an episode."""
+    plan, _, sampler = played
+    spec = r2d2.workload(**SETTINGS).actor.spec
+    module = RecurrentQNetwork(spec, width=SETTINGS["memory"], normalize=True)
+    learner: Any = R2D2(sync=1)
+    learner.setup(LearnerContext(plan, module, 5))
+    batch = drawn(sampler, 0, 0.0)
+    seen = np.copy(batch["observations"])[np.copy(batch["mask"])]
+    (normalizer,) = normalizers(learner.module)
+    assert not np.copy(batch["mask"])[:, SETTINGS["burn_in"] :].all(), "some episodes end"
+    learner.update(batch, CALL)
+    assert normalizer.count.item() == len(seen)
+    np.testing.assert_allclose(normalizer.mean, seen.mean(0), rtol=1e-4)
+    np.testing.assert_allclose(normalizer.var, seen.var(0), rtol=1e-3)
 
 
 @pytest.mark.parametrize(("name", "value"), [("eta", 2.0), ("n_step", 0), ("gamma", -1.0)])

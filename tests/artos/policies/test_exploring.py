@@ -99,6 +99,8 @@ def test_the_first_actions_are_random(kind: type) -> None:
         (Epsilon(0.4, 0.4, 0.0, 7.0), ActInfo(0, 8), 0.4),
         (Epsilon(0.4, 0.4, 0.0, 7.0), ActInfo(7, 8), 0.4**8),
         (Epsilon(0.4, 0.4, 0.0, 7.0), ActInfo(0, 1), 0.4),
+        (Epsilon(0.4, 0.4, 0.0, 7.0), ActInfo(learned_from=False), 0.4**8),
+        (Epsilon(share=0.0), ActInfo(learned_from=False), 0.05),
     ],
 )
 def test_epsilon(epsilon: Epsilon, info: ActInfo, probability: float) -> None:

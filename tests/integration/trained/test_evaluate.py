@@ -15,6 +15,7 @@ from PIL import Image
 
 import artos
 from artos.errors import DeadlineExceeded, Refused
+from artos.system.random_streams import streams_of
 
 Toy = Callable[[str], str]
 
@@ -64,6 +65,14 @@ def test_cartpole_by_its_own_loop(train: Any) -> None:
         totals.append(total)
     env.close()
     assert trained.evaluate(4, seed=5).returns == tuple(totals)
+
+
+def test_actions_are_not_drawn_by_what_an_environment_of_the_same_seed_draws_by(toy: Toy) -> None:
+    drawing = streams_of(artos.load(toy("discrete"), seed=3).policy(3))
+    own = [each for each in drawing if isinstance(each, np.random.Generator)]
+    env = np.random.default_rng(3).bit_generator.state["state"]["inc"]
+    assert own
+    assert all(each.bit_generator.state["state"]["inc"] != env for each in own)
 
 
 def test_a_seed_repeats_sampled_episodes(toy: Toy) -> None:
