@@ -59,7 +59,9 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "_actors": _TIME,
     },
     Recording: {"_began": _TIME, "_spent": _TIME, "_summed": _TIME},
-    Recovery: {"limits": _SETTING, "_failures": _TIME, "_due": _TIME, "_look_at": _TIME},
+    Recovery: {
+        "limits": _SETTING, "_failures": _TIME, "_due": _TIME, "_look_at": _TIME, "booked": _TIME,
+    },
     Scaling: {"scaler": _ELSEWHERE, "_turned": _TIME, "_update_seconds": _TIME},
     Standstill: {"_seconds": _SETTING, "_told_of": _LOGGED, "_starved": _LOGGED},
 }  # fmt: skip
