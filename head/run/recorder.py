@@ -120,8 +120,10 @@ class Recorder:
             coordinator.first.resumed(before.untold)
             saved_triggers.go_on(self._triggers, before.triggers)
             coordinator.concern(Returns).resumed(before.returns)
-            coordinator.monitor.episodes = before.episodes
             past = self._log.past_episodes()
+            # Not those of the checkpoint: of what is sampled again it counts the episodes, too.
+            coordinator.monitor.episodes = len(past) + before.unlisted
+            coordinator.monitor.unlisted = before.unlisted
             coordinator.monitor.returns.extend(past.returns.tolist())
             for agent, value in zip(past.agents, past.returns.tolist(), strict=False):
                 coordinator.monitor.returns_of[agent].append(value)
@@ -174,22 +176,27 @@ class Recorder:
 
     def _write(self, status: Status) -> None:
         self._keep_best()
-        with self._gaps.allowed("episodes.csv", _GAP):
-            self._episodes()
-        with self._gaps.allowed("evaluations.csv", _GAP):
-            found = self._coordinator.concern(Evaluation).found
-            self._log.evaluated(found[self._logged :])
-            self._logged = len(found)
+        self._list()
         if self._coordinator.progress.updates:
             with self._gaps.allowed("progress.csv", _GAP):
                 self._log.write(status)
             with self._gaps.allowed("events/", _GAP):
                 self._telling.row(status)
 
+    def _list(self) -> None:
+        """Write down episodes and evaluations that are not in their files yet."""
+        with self._gaps.allowed("episodes.csv", _GAP):
+            self._episodes()
+        with self._gaps.allowed("evaluations.csv", _GAP):
+            found = self._coordinator.concern(Evaluation).found
+            self._log.evaluated(found[self._logged :])
+            self._logged = len(found)
+
     def _episodes(self) -> None:
-        ended = self._coordinator.monitor.drain_episodes()
+        monitor = self._coordinator.monitor
+        self._log.episodes(ended := monitor.finished)
+        monitor.finished = []
         self._telling.episodes(ended)
-        self._log.episodes(ended)
 
     def _keep_best(self) -> None:
         """Save the weights that were just evaluated as the best: those that the evaluator had."""
@@ -325,6 +332,7 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
                 past = checkpoint.past_arrays(pasts, self._node.weights.spec.public)
+            self._list()  # a run that is killed now does not make again what it has up to here
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
@@ -343,7 +351,7 @@ class Recorder:
         """All of the run if there is a snapshot: members that are processes give one in the end."""
         folder, blocks = self._folder.checkpoint, self._node.blocks
         if snapshot is not None:
-            self._episodes()
+            self._episodes()  # its books count them
             manifest = replace(
                 manifest,
                 steps=self._coordinator.steps,
@@ -392,6 +400,7 @@ class Recorder:
             steps=self._coordinator.progress.consumed,
             updates=self._coordinator.progress.updates,
             episodes=self._coordinator.monitor.episodes,
+            unlisted=self._coordinator.monitor.unlisted,
             seconds=self.seconds,
             rows=tuple(map(handed_over, blocks)),
             incarnations=tuple(block.incarnation for block in blocks),
@@ -418,8 +427,8 @@ class Recorder:
         self._next_bill = self._clock.now()
         status = self.status()
         self._write(status)
-        self._log.close()
         self.save(rows=outcome != "done" and curve)
+        self._log.close()
         if curve:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)

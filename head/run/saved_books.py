@@ -48,7 +48,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Configured: {"_table": _SETTING, "_keep": _ELSEWHERE, "_kept": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
-    Monitor: {"first_step": _TIME, "goes_on": _TIME, "_finished": _ELSEWHERE},
+    Monitor: {"first_step": _TIME, "goes_on": _TIME, "finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
     Evaluation: {
         "member": _SETTING, "_failures": _TIME, "best": _ELSEWHERE, "unsaved": _ELSEWHERE,
