@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,36 @@ def test_what_the_learner_did_not_come_to_report_is_saved_with_its_counters(
         one.publish()
         one.finish()
         assert one.saved == 2
+
+
+@pytest.mark.parametrize(
+    ("costs", "pauses"),
+    [
+        ([5.0, 0.01, 0.01], [8, 2, 2]),
+        ([5.0] * 5, [8, 32, 128, 500, 500]),
+        ([0.01, 0.05], [2, 5]),
+    ],
+)
+def test_a_slow_checkpoint_does_not_put_the_next_one_off_for_minutes(
+    costs: list[float], pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all are slow they still come to take a hundredth of the time."""
+    with recorded(tmp_path, tmp_path / "run") as one:
+        clock, saved = one.run.clock, list[float]()
+
+        def save(*given: object, **more: object) -> None:
+            saved.append(clock.now())
+            clock.advance([*costs, 0.0][len(saved) - 1])
+
+        monkeypatch.setattr(checkpoint, "save", save)
+        for _ in range(len(costs) + 1):
+            one.update()
+            before = len(saved)
+            while len(saved) == before:
+                one.recorder.update(lambda status: None, due=False)
+                clock.advance(0.25)
+        found = [later - earlier for earlier, later in pairwise(saved)]
+        assert found == pytest.approx(pauses, abs=0.6)
 
 
 def test_the_best_version_is_kept_with_its_evaluation(tmp_path: Path) -> None:
