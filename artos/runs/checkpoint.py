@@ -129,6 +129,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The seal of that checksum (``artos.system.seal``)."""
     states_of: dict[str, str] = {}
     """Checksums of the parts of the plan that the states must fit."""
+    unlisted: Count = 0
+    """Of the ``episodes``, those that are not in ``episodes.csv``: they ended, no more is known."""
 
 
 def layout_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[ArraySpec, ...]:

@@ -477,7 +477,7 @@ class HeadDaemon(Closing):
             found = summary_file.read(Path(run.folder))
             if found and found[1].epoch == run.epoch:
                 known = run.facts or RunFacts()
-                run.facts = msgspec.structs.replace(known, usage=flat(found[1].usage))
+                run.reported(msgspec.structs.replace(known, usage=flat(found[1].usage)))
         self._scheduler.run_ended(ended.run, ended.status, ended.words)
         self._forget_process(run)
         if ended.status is None or ended.status < 0:

@@ -30,6 +30,12 @@ class Seconds(msgspec.Struct, frozen=True):
     cpu: float = 0.0
     device: float = 0.0
 
+    @classmethod
+    def of(cls, facts: RunFacts | None) -> Seconds:
+        """Those of a run's bill."""
+        usage = facts.usage if facts else {}
+        return cls(usage.get("cpu_seconds_held", 0.0), usage.get("device_seconds_held", 0.0))
+
     def plus(self, other: Seconds) -> Seconds:
         """The sums of both kinds of seconds."""
         return Seconds(self.cpu + other.cpu, self.device + other.device)
@@ -121,7 +127,7 @@ class Run(msgspec.Struct):
     never_began: int = 0
     """How many of its processes ended so, and those of a run that had its name before."""
     billed: Seconds = Seconds()
-    """What its ended processes held: the books have it already."""
+    """What its ended processes held, as far as what it reports has it, too: it is in the books."""
     carrier: str = ""
     """The node that carries its process, or carried the last one; "": the head's machine."""
     by_hand: int = 0
@@ -134,6 +140,8 @@ class Run(msgspec.Struct):
     """Whether a user has asked for the end of its process."""
     without_room: tuple[str, ...] = ()
     """Machines whose memory has had no room for it since it was last up; "": the head's."""
+    heard: int = 0
+    """The last epoch whose process has reported facts."""
 
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""
@@ -143,6 +151,17 @@ class Run(msgspec.Struct):
             planned = msgspec.json.decode(up.plan, type=_Planned)
             self.device = next(iter(planned.devices), CPU)
             self.device_count = len(planned.devices)
+
+    def reported(self, facts: RunFacts) -> None:
+        """Its process has reported these facts.
+
+        It goes on from the bill of a checkpoint. What an earlier process held after that is in the
+        books, and not in what this one reports.
+        """
+        self.facts = facts
+        if self.heard < self.epoch:
+            self.heard, now, before = self.epoch, Seconds.of(facts), self.billed
+            self.billed = Seconds(min(before.cpu, now.cpu), min(before.device, now.device))
 
     def bytes_on_a_node(self, actors: int) -> int:
         """Shared memory that it takes on a node with so many of its actors."""
@@ -236,9 +255,8 @@ class Run(msgspec.Struct):
     @property
     def held(self) -> Seconds:
         """What its process has held, without what earlier ones did, which it reports, too."""
-        usage = self.facts.usage if self.facts else {}
-        cpu, device = (usage.get(f"{name}_seconds_held", 0.0) for name in ("cpu", "device"))
-        return Seconds(max(0.0, cpu - self.billed.cpu), max(0.0, device - self.billed.device))
+        now, before = Seconds.of(self.facts), self.billed
+        return Seconds(max(0.0, now.cpu - before.cpu), max(0.0, now.device - before.device))
 
     @property
     def _settings(self) -> dict[str, Any]:

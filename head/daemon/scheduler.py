@@ -163,7 +163,9 @@ class Scheduler:
             if self.carriers.choose(run):
                 run.goes_on = True
                 self._endings.tell(run)
-        run.facts, run.waits_for = news.facts or run.facts, news.waits_for
+        run.waits_for = news.waits_for
+        if news.facts:
+            run.reported(news.facts)
         if run.facts and run.facts.nodes:
             self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
         steps = run.facts.steps if run.facts else 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from artos.protocol.views import Status
 from artos.system.append_file import AppendFile
 from artos.system.closing import Closing
-from artos.system.durable import write_durably
+from artos.system.durable import replacing, write_durably
 from artos.system.regular_file import contents, opened
 from head.records import evaluations
 from head.records.episodes import AGENT, HEADER, Ended, Episodes
@@ -31,6 +32,8 @@ _GROUPS = (
 _COUNTED = ("lags/", "waited/")
 """Columns that are a distribution together."""
 _MOST_OF_A_ROW = 1 << 20  # bytes; ``waits`` has a column for each actor
+_PIECE = 4 << 20
+"""Bytes of a ``progress.csv`` that are copied at once, as the run waits meanwhile."""
 FIXED = tuple(name for name in Status.__struct_fields__ if name not in _GROUPS)
 """Columns of every ``progress.csv``; columns of the dictionaries follow as ``group/name``."""
 _ALWAYS = FIXED[: FIXED.index("rows_stale")]
@@ -40,11 +43,12 @@ _ALWAYS = FIXED[: FIXED.index("rows_stale")]
 class ProgressLog(Closing):
     """Appends to ``progress.csv`` and ``episodes.csv`` of a run.
 
-    If a column appears later (a metric of the first update), the file is rewritten in one step
-    with the new header and empty cells in earlier rows; columns are never removed or moved. Each
-    call ends with whole lines on disk. ``resumed_at`` is the step of the checkpoint that the run
-    continues from, ``version`` and ``updates`` its version and updates: later rows are dropped, as
-    they are made again.
+    If a column appears later (a metric of the first update), the file is replaced in one step by
+    one with the new header and empty cells in earlier rows; columns are never removed or moved. Of
+    a file of days each ``write`` copies a piece, and until it is copied rows have the columns that
+    there were before. Each call ends with whole lines on disk. ``resumed_at`` is the step of the
+    checkpoint that the run continues from, ``version`` and ``updates`` its version and updates:
+    later rows are dropped, as they are made again.
     Episodes of a game say of which of its ``agents`` they were.
     ``evaluations.csv`` exists once there is an evaluation.
     """
@@ -67,19 +71,26 @@ class ProgressLog(Closing):
             write_durably(folder.episodes, f"{HEADER}{AGENT * agents}\n".encode())
         self._of_agents = "agent" in _read_header(folder.episodes)
         self._rows_out = AppendFile(folder.progress)
+        self._wider: tuple[list[str], Iterator[bool]] | None = None
         self._episodes_out = AppendFile(folder.episodes)
 
-    def write(self, status: Status) -> None:
-        """Append one snapshot to the CSV."""
+    def write(self, status: Status, *, last: bool = False) -> None:
+        """Append one snapshot to the CSV; the ``last`` one with all columns, in however long."""
         row = flatten(status)
-        new = [name for name in row if name not in self._columns]
-        if new:
-            columns = [*self._columns, *new]
-            rows = [[row.get(name, "") for name in columns] for row in read_history(self._progress)]
-            write_durably(self._progress, _lines([columns, *rows]))
-            self._columns = columns
-            self._rows_out.close()
-            self._rows_out = AppendFile(self._progress)
+        while new := [name for name in row if name not in self._columns]:
+            columns, pieces = self._wider or (
+                [*self._columns, *new],
+                _widened(self._progress, self._columns, new),
+            )
+            self._wider = None  # if it fails, it is begun again
+            if next(pieces, True):
+                self._columns = columns
+                self._rows_out.close()
+                self._rows_out = AppendFile(self._progress)
+                continue
+            self._wider = columns, pieces
+            if not last:
+                break
         self._rows_out.append(_line([_cell(row.get(name)) for name in self._columns]).encode())
 
     def episodes(self, ended: Iterable[Ended | tuple[int, float, int]]) -> None:
@@ -107,6 +118,7 @@ class ProgressLog(Closing):
 
     def close(self) -> None:
         """Close the files. May be called twice."""
+        self._wider = None
         self._rows_out.close()
         self._episodes_out.close()
 
@@ -196,6 +208,23 @@ def _rewind(path: Path, **most: float) -> None:
         there = (row for row in rows if all(float(row[name]) <= most[name] for name in most))
         kept = [[row[name] for name in header] for row in there]
     write_durably(path, _lines([header, *kept]))
+
+
+def _widened(path: Path, columns: Sequence[str], new: Sequence[str]) -> Iterator[bool]:
+    """Replace a CSV by one with ``new`` columns, too: False after each piece but the last.
+
+    Lines that are appended meanwhile are in it. No cell has a line break, so a row is a line.
+    """
+    cells = b"," * len(new) + b"\n"
+    with opened(path) as before, replacing(path) as file:
+        file.write(_line([*columns, *new]).encode())
+        before.readline()
+        while len(piece := before.read(_PIECE)) == _PIECE:
+            file.write(piece.replace(b"\n", cells))
+            file.flush()
+            os.fsync(file.fileno())
+            yield False
+        file.write(piece.replace(b"\n", cells))
 
 
 def _line(cells: Sequence[str]) -> str:

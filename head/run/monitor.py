@@ -111,7 +111,8 @@ class Monitor:
         self.returns: deque[float] = deque(maxlen=window)
         self.returns_of: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=window))
         """The same of each agent of a game, by its name."""
-        self.episodes = 0
+        self.episodes = self.unlisted = 0
+        """All that ended; those of them of which no more is known than that they did."""
         self.restarts = 0
         self.rows_lost = 0
         self.rows_drawn = 0
@@ -139,7 +140,8 @@ class Monitor:
         self.first_step: float | None = None
         self.goes_on = False
         """Whether times and devices are those of earlier parts of the run, too."""
-        self._finished: list[Ended] = []
+        self.finished: list[Ended] = []
+        """Episodes that are not in the records yet."""
 
     @property
     def mean_return(self) -> float | None:
@@ -162,13 +164,14 @@ class Monitor:
         episodes ended, of which only that is known.
         """
         self.episodes += untold
+        self.unlisted += untold
         ended = [*zip(returns, lengths, strict=True)]
         for (value, length), agent in zip(ended, agents or [""] * len(ended), strict=True):
             self.returns.append(value)
             if agent:
                 self.returns_of[agent].append(value)
             self.episodes += 1
-            self._finished.append(Ended(steps, value, length, agent))
+            self.finished.append(Ended(steps, value, length, agent))
         self.times.spend(member, times)
 
     def stepped(self, began: float) -> None:
@@ -238,8 +241,3 @@ class Monitor:
     def mean_returns(self) -> dict[str, float]:
         """Mean return of the last ``window`` episodes of each agent of a game."""
         return {name: sum(last) / len(last) for name, last in sorted(self.returns_of.items())}
-
-    def drain_episodes(self) -> list[Ended]:
-        """The episodes that ended since the last call."""
-        drained, self._finished = self._finished, []
-        return drained

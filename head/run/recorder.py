@@ -44,6 +44,12 @@ _LOG_SECONDS = 0.5
 _BILL_SECONDS = 1.0  # it takes a look at every process
 _CHECKPOINT_SECONDS = 2.0
 _CHECKPOINT_SHARE = 0.01
+_GROWTH = 4.0
+"""How many times longer than the last one a pause between checkpoints may be.
+
+Else one that was slow by chance (a cold disk, a busy machine) leaves minutes unsaved; of a run
+whose checkpoints are all slow only the first few come sooner than their share allows.
+"""
 _CHECKPOINT = "the checkpoint"
 _SINCE = "the last one stays, and saving is tried again; make room"
 _GAP = "the run goes on without it, and writing is tried again; make room"
@@ -105,6 +111,7 @@ class Recorder:
         self._next_log = self._next_bill = clock.now()
         self._billed = self._earlier = Usage.of(before.usage if before else {})
         self._next_save = clock.now()  # the first checkpoint, as soon as there are weights
+        self._pause = _CHECKPOINT_SECONDS
         self._saved: tuple[int, ...] = (-1, 0)
         self._saved_states = False
         self._of_table = (before.triggers if before else {}), coordinator.configuration
@@ -120,8 +127,10 @@ class Recorder:
             coordinator.first.resumed(before.untold)
             saved_triggers.go_on(self._triggers, before.triggers)
             coordinator.concern(Returns).resumed(before.returns)
-            coordinator.monitor.episodes = before.episodes
             past = self._log.past_episodes()
+            # Not those of the checkpoint: of what is sampled again it counts the episodes, too.
+            coordinator.monitor.episodes = len(past) + before.unlisted
+            coordinator.monitor.unlisted = before.unlisted
             coordinator.monitor.returns.extend(past.returns.tolist())
             for agent, value in zip(past.agents, past.returns.tolist(), strict=False):
                 coordinator.monitor.returns_of[agent].append(value)
@@ -172,24 +181,29 @@ class Recorder:
         if now >= self._next_save:
             self.save()
 
-    def _write(self, status: Status) -> None:
+    def _write(self, status: Status, *, last: bool = False) -> None:
         self._keep_best()
+        self._list()
+        if self._coordinator.progress.updates:
+            with self._gaps.allowed("progress.csv", _GAP):
+                self._log.write(status, last=last)
+            with self._gaps.allowed("events/", _GAP):
+                self._telling.row(status)
+
+    def _list(self) -> None:
+        """Write down episodes and evaluations that are not in their files yet."""
         with self._gaps.allowed("episodes.csv", _GAP):
             self._episodes()
         with self._gaps.allowed("evaluations.csv", _GAP):
             found = self._coordinator.concern(Evaluation).found
             self._log.evaluated(found[self._logged :])
             self._logged = len(found)
-        if self._coordinator.progress.updates:
-            with self._gaps.allowed("progress.csv", _GAP):
-                self._log.write(status)
-            with self._gaps.allowed("events/", _GAP):
-                self._telling.row(status)
 
     def _episodes(self) -> None:
-        ended = self._coordinator.monitor.drain_episodes()
+        monitor = self._coordinator.monitor
+        self._log.episodes(ended := monitor.finished)
+        monitor.finished = []
         self._telling.episodes(ended)
-        self._log.episodes(ended)
 
     def _keep_best(self) -> None:
         """Save the weights that were just evaluated as the best: those that the evaluator had."""
@@ -305,7 +319,8 @@ class Recorder:
         saved, rows that were sampled since are a reason to save, too, and once it has ``ended``
         what members hold; elsewhere it is at the end what triggers remember, and what was set. A
         version that the learner has published but not reported waits: its counters would be too
-        old. The next save is due late enough that saving takes at most a hundredth of the time.
+        old. The next save is due late enough that saving takes at most a hundredth of the time,
+        but for the first few of a run.
         """
         began = self._clock.now()
         self._keep_best()  # a run that goes on from this checkpoint does not evaluate it again
@@ -325,6 +340,7 @@ class Recorder:
                     return
                 arrays = {name: array.copy() for name, array in slot.arrays.items()}
                 past = checkpoint.past_arrays(pasts, self._node.weights.spec.public)
+            self._list()  # a run that is killed now does not make again what it has up to here
             with self._gaps.allowed(_CHECKPOINT, _SINCE):
                 objects = self._coordinator.objects.newest()
                 values = {f"{OBJECT}{name}": found.value for name, found in objects.items()}
@@ -333,8 +349,11 @@ class Recorder:
                 manifest = replace(manifest, triggers=remembered, configuration=configuration)
                 self._save(saved, manifest, snapshot, rows=rows)
                 self._saved, self._of_table = moment, of_table
-        cost = self._clock.now() - began
-        self._next_save = began + max(_CHECKPOINT_SECONDS, cost / _CHECKPOINT_SHARE)
+            wanted = (self._clock.now() - began) / _CHECKPOINT_SHARE
+            self._pause = max(_CHECKPOINT_SECONDS, min(wanted, _GROWTH * self._pause))
+            self._next_save = began + self._pause
+        else:
+            self._next_save = began + _CHECKPOINT_SECONDS
 
     def _save(
         self, arrays: dict[str, NDArray[Any]], manifest: Manifest, snapshot: Snapshot | None, *,
@@ -343,7 +362,7 @@ class Recorder:
         """All of the run if there is a snapshot: members that are processes give one in the end."""
         folder, blocks = self._folder.checkpoint, self._node.blocks
         if snapshot is not None:
-            self._episodes()
+            self._episodes()  # its books count them
             manifest = replace(
                 manifest,
                 steps=self._coordinator.steps,
@@ -392,6 +411,7 @@ class Recorder:
             steps=self._coordinator.progress.consumed,
             updates=self._coordinator.progress.updates,
             episodes=self._coordinator.monitor.episodes,
+            unlisted=self._coordinator.monitor.unlisted,
             seconds=self.seconds,
             rows=tuple(map(handed_over, blocks)),
             incarnations=tuple(block.incarnation for block in blocks),
@@ -417,9 +437,9 @@ class Recorder:
             self._coordinator.book_finished(member)
         self._next_bill = self._clock.now()
         status = self.status()
-        self._write(status)
-        self._log.close()
+        self._write(status, last=True)
         self.save(rows=outcome != "done" and curve)
+        self._log.close()
         if curve:
             draw(self._folder)
         monitor, evaluations = self._coordinator.monitor, self._coordinator.concern(Evaluation)

@@ -48,7 +48,7 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
     Configured: {"_table": _SETTING, "_keep": _ELSEWHERE, "_kept": _ELSEWHERE},
     Claims: {"_uncounted": _SETTING, "_envs": _SETTING},
     Engine: {"_now": _TIME},
-    Monitor: {"first_step": _TIME, "goes_on": _TIME, "_finished": _ELSEWHERE},
+    Monitor: {"first_step": _TIME, "goes_on": _TIME, "finished": _ELSEWHERE},
     TimeTrigger: {"_last": _TIME},
     Evaluation: {
         "member": _SETTING, "_failures": _TIME, "best": _ELSEWHERE, "unsaved": _ELSEWHERE,
@@ -59,7 +59,9 @@ NOT_KEPT: Mapping[type, Mapping[str, str]] = {
         "_actors": _TIME,
     },
     Recording: {"_began": _TIME, "_spent": _TIME, "_summed": _TIME},
-    Recovery: {"limits": _SETTING, "_failures": _TIME, "_due": _TIME, "_look_at": _TIME},
+    Recovery: {
+        "limits": _SETTING, "_failures": _TIME, "_due": _TIME, "_look_at": _TIME, "booked": _TIME,
+    },
     Scaling: {"scaler": _ELSEWHERE, "_turned": _TIME, "_update_seconds": _TIME},
     Standstill: {"_seconds": _SETTING, "_told_of": _LOGGED, "_starved": _LOGGED},
 }  # fmt: skip

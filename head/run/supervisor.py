@@ -26,6 +26,7 @@ from artos.system.child import start
 from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
 from head.run.concerns.configured import Configured
+from head.run.concerns.recovery import Recovery
 from head.run.concerns.scaling import Scaling
 from head.run.handover import Handover
 from head.run.run import Run
@@ -238,9 +239,10 @@ class Supervisor(Loop):
 
         It may be started again only after a pause, so that it has no process does not say so.
         """
-        before = self._coordinator.monitor.restarts
+        recovery = self._coordinator.concern(Recovery)
+        before = recovery.booked  # not restarts: who was started unasked says so, too
         listen(member)
-        return self._coordinator.monitor.restarts > before
+        return recovery.booked > before
 
     def _tick(self) -> None:
         self._handover.look(self._coordinator)

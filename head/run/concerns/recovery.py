@@ -30,6 +30,8 @@ class Recovery(Concern[Run]):
         self._clock = run.ports.clock
         self._due: dict[Member, float] = {}
         self._look_at = 0.0
+        self.booked = 0
+        """Failures heard of so far, also of members that are not started again."""
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:
         """What it failed at before is done now."""
@@ -46,6 +48,7 @@ class Recovery(Concern[Run]):
             MemberFailed: it failed too often in a row.
         """
         run = self.run
+        self.booked += 1
         block = run.roster.block_of(member)
         step = death.step
         if step is None:

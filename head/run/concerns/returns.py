@@ -25,7 +25,7 @@ class Returns(Concern[Run]):
     resumed run goes on with the same settings nothing is published, as it is only not known.
     """
 
-    kept = ("_env", "_told")
+    kept = ("_env", "_told", "_most")
 
     def __init__(self, run: Run, table: Table) -> None:
         super().__init__(run)
@@ -34,6 +34,9 @@ class Returns(Concern[Run]):
         self._last = {name: deque[float](maxlen=most) for name, most in read.items() if most}
         self._env: Mapping[str, float] = {}
         self._since = self._told = 0
+        self._most = 0
+        """The number of episodes that triggers know of: more than there are, while those that ended
+        after the checkpoint are played again."""
         self._resumes, self._unknown = False, set[str]()
 
     def resumed(self, held: Mapping[str, Any]) -> None:
@@ -44,7 +47,7 @@ class Returns(Concern[Run]):
     def begin(self) -> None:
         """Triggers count on from the episodes of earlier parts."""
         if self._resumes and self._counts:
-            ended = self.run.monitor.episodes
+            self._most = ended = max(self._most, self.run.monitor.episodes)
             self.run.feed(Published(EPISODES, ended, value=(ended,), again=True))
         self._resumes = False  # one that goes on with its books as they were need not be told
 
@@ -52,8 +55,8 @@ class Returns(Concern[Run]):
         """An actor has finished episodes."""
         if not ((self._counts or self._last) and self.run.members.role(member).samples):
             return NOTHING
-        if self._counts and done.returns:
-            ended = self.run.monitor.episodes
+        if self._counts and (ended := self.run.monitor.episodes) > self._most:
+            self._most = ended
             self.run.feed(Published(EPISODES, ended, value=(ended,)))
         configuration = self.run.configuration
         if (now := configuration.of(ENV)) != self._env:

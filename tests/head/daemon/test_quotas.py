@@ -274,19 +274,28 @@ def test_a_run_that_has_used_up_its_seconds_saves_and_ends_and_others_wait() -> 
     assert world.scheduler.books.spent == {"user ann": Seconds(101.0)}
 
 
-def test_seconds_of_a_process_that_was_killed_stay_counted_once() -> None:
+def test_seconds_of_a_process_that_was_killed_stay_counted_and_those_after_it_count_at_once() -> (
+    None
+):
+    """The next one goes on from a bill that was saved before; what it repeats is held twice."""
     world = world_of(users={"ann": Quota(device_seconds=100)})
     world.join("w1")
     begun(world, "a1", "ann")
     world.news("a1", **held(1, 60))
     world.ended("a1", -9)
     world.up("a1")
+    run, books = world.scheduler.runs["a1"], world.scheduler.books
+    assert books.spent["user ann"].plus(run.held) == Seconds(1, 60), "until it reports"
+    for reported, in_all in ((45, 60), (60, 75), (58, 73), (84, 99)):
+        world.news("a1", **held(1, reported))
+        assert finishes(world) == []
+        assert books.spent["user ann"].plus(run.held) == Seconds(1, in_all)
+    world.ended("a1", -9)
+    world.up("a1")
+    assert books.spent["user ann"].plus(run.held) == Seconds(1, 99)
+    world.news("a1", **held(0.5, 80))
     assert finishes(world) == []
-    world.news("a1", **held(1, 55))  # it goes on from a bill that was saved before it was killed
-    assert finishes(world) == []
-    world.news("a1", **held(1, 99))
-    assert finishes(world) == []
-    world.news("a1", **held(1, 100))
+    world.news("a1", **held(0.5, 81))
     assert finishes(world) == ["a1"]
 
 

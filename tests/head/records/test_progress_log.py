@@ -97,6 +97,37 @@ def test_a_metric_that_appears_later_gets_a_column_and_no_row_is_ragged(
     assert rows[2][-2:] == ["32 of 64, rows", "0.1"]
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_long_file_gets_a_column_piece_by_piece(
+    killed: bool, folder: RunFolder, status: MakeStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run waits for none but a piece with each row, and the last row has all there is."""
+    log, waits = ProgressLog(folder), {"learner": "32 of 64, rows"}
+    for steps in range(20):
+        log.write(status(steps=steps, waits=waits))
+    monkeypatch.setattr(progress_log, "_PIECE", folder.progress.stat().st_size // 4)
+    log.write(status(steps=20, waits=waits, metrics={"loss": 0.5}))
+    log.write(status(steps=21, waits=waits, metrics={"loss": 0.5, "kl": 0.1}))
+    before = table(folder.progress)
+    assert before[0] == [*FIXED, "waits/learner"]
+    assert len([*folder.path.glob(".*.tmp")]) == 1
+    if killed:
+        log = ProgressLog(folder)
+    for steps in range(22, 30):
+        log.write(status(steps=steps, waits=waits, metrics={"loss": 0.5}))
+    log.write(status(steps=30, metrics={"loss": 0.5, "kl": 0.1, "clip": 1.0}), last=True)
+    log.close()
+    header, *rows = table(folder.progress)
+    assert header[: len(before[0]) + 1] == [*before[0], "metrics/loss"]
+    assert {len(row) for row in rows} == {len(header)}
+    found = read_history(folder.progress)
+    assert [row["steps"] for row in found] == [str(steps) for steps in range(31)]
+    assert [row["waits/learner"] for row in found[:30]] == [waits["learner"]] * 30
+    assert found[29]["metrics/loss"] == "0.5"
+    assert [found[30][f"metrics/{name}"] for name in ("loss", "kl", "clip")] == ["0.5", "0.1", "1"]
+    assert not [*folder.path.glob(".*.tmp")]
+
+
 @given(
     st.lists(
         st.dictionaries(st.text(max_size=6), st.floats() | st.integers(0, 99), max_size=3),

@@ -59,7 +59,7 @@ def test_agents_of_a_game_have_mean_returns_of_their_own() -> None:
     monitor.sampled(FIRST, [1.0, 5.0, 3.0], [10, 20, 30], {}, 100, ["b", "a", "b"])
     monitor.sampled(SECOND, [7.0, 9.0], [30, 40], {}, 200, ["b", "a"])
     assert monitor.mean_returns == {"a": 7.0, "b": 5.0}
-    assert monitor.drain_episodes()[-1] == Ended(200, 9.0, 40, "a")
+    assert monitor.finished[-1] == Ended(200, 9.0, 40, "a")
 
 
 def test_the_mean_return_is_over_the_last_episodes() -> None:
@@ -69,8 +69,7 @@ def test_the_mean_return_is_over_the_last_episodes() -> None:
     monitor.sampled(SECOND, [7.0], [30], {}, 200)
     assert (monitor.mean_return, monitor.episodes) == (6.0, 3)
     ended = [Ended(100, 1.0, 10), Ended(100, 5.0, 20), Ended(200, 7.0, 30)]
-    assert monitor.drain_episodes() == ended
-    assert monitor.drain_episodes() == []
+    assert monitor.finished == ended
 
 
 def test_returns_and_lengths_must_belong_together() -> None:

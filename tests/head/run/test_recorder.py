@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from disks import full, needs_mount, small_disk
 from elastic_loop import STEPS, Troupe, full_batch, troupe
-from named import LEARNER
+from named import LEARNER, acting
 
 from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
@@ -20,9 +21,10 @@ from artos.protocol.usage import Usage
 from artos.runs import checkpoint
 from artos.specs.actor_count import Manual
 from artos.system.logging_setup import logging_to
+from head.records.episodes import Episodes
 from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
-from head.records.progress_log import ProgressLog
+from head.records.progress_log import ProgressLog, last_status
 from head.records.run_folder import RunFolder
 from head.records.tensorboard import TensorBoard
 from head.run.concerns.evaluation import Due, Evaluation
@@ -30,6 +32,7 @@ from head.run.recorder import Recorder
 from triggers.table import Table
 
 ACTORS = 2
+CONFIG = {"workload": "elastic", "settings": {}, "folder": ""}
 
 
 @dataclass
@@ -62,6 +65,12 @@ class Recorded:
         self.run.clock.advance(10.0)
         self.recorder.update(lambda status: None, due=False)
 
+    def play(self, *returns: float, untold: int = 0) -> None:
+        """An actor says that these episodes have ended."""
+        run = self.run.coordinator
+        lengths = [8 for _ in returns]
+        run.monitor.sampled(acting(0)[0], returns, lengths, {}, run.steps, untold=untold)
+
     def evaluate(self, version: int, mean: float) -> Evaluated:
         """The evaluator has played this version as the best so far."""
         evaluation = self.run.coordinator.concern(Evaluation)
@@ -92,20 +101,25 @@ class Recorded:
 
 
 @contextmanager
-def recorded(folder: Path, records: Path, more: Table | None = None) -> Iterator[Recorded]:
-    """With ``more`` rows of the table."""
+def recorded(
+    folder: Path, records: Path, more: Table | None = None, *, resumed: bool = False
+) -> Iterator[Recorded]:
+    """With ``more`` rows of the table; ``resumed``: from the checkpoint that is there."""
     said: list[str] = []
     with (
         logging_to(said.append),
         troupe(Manual(ACTORS, ACTORS), full_batch() | (more or {}), 40, folder) as run,
-        RunFolder.create(records, {}) as kept,
+        RunFolder.resume(records) if resumed else RunFolder.create(records, CONFIG) as kept,
     ):
         plan, node, coordinator = run.coordinator.plan, run._node, run.coordinator
-        log, board, gaps = ProgressLog(kept), TensorBoard.of(kept), Gaps()
+        before = checkpoint.read_manifest(kept.checkpoint) if resumed else None
+        log = ProgressLog(kept, before.steps if before else None)
+        board, gaps = TensorBoard.of(kept), Gaps()
         one = Recorded(run, kept, said)
         one.recorder = Recorder(
-            plan, kept, log, board, node, coordinator, run.clock, gaps, usage=one.usage
-        )
+            plan, kept, log, board, node, coordinator, run.clock, gaps, before=before,
+            usage=one.usage,
+        )  # fmt: skip
         run.begin()
         yield one
 
@@ -141,6 +155,45 @@ def test_the_bill_is_made_out_once_a_second_and_at_the_end(tmp_path: Path) -> No
         assert one.recorder.status().usage["cpu_seconds_held"] == 4
 
 
+def counts(folder: RunFolder, one: Recorded) -> tuple[int, int]:
+    """Episodes in ``episodes.csv``, and those that the run counts."""
+    return len(Episodes.read(folder.episodes)), one.recorder.status().episodes
+
+
+def test_a_run_that_was_killed_counts_the_episodes_that_are_in_its_file(tmp_path: Path) -> None:
+    """Whether they ended before its checkpoint, or after it and are played again."""
+    with recorded(tmp_path, tmp_path / "run") as one:
+        one.update()
+        one.play(1.0)
+        one.record()
+        one.play(2.0, 3.0)
+        one.update()
+        one.recorder.save()  # before the file is due
+        one.play(4.0, 5.0)
+        one.run.step()
+        one.run.coordinator.look(acting(0)[0])
+        one.play(6.0)
+        assert one.saved == 2
+    with recorded(tmp_path, tmp_path / "run", resumed=True) as one:
+        assert counts(one.folder, one) == (3, 3)
+        one.play(7.0)
+        summary = one.recorder.finish("done", curve=False)
+        assert summary.status.episodes == len(Episodes.read(one.folder.episodes)) == 4
+        assert last_status(one.folder.progress) == one.recorder.status()
+
+
+def test_episodes_of_which_no_more_is_known_stay_counted(tmp_path: Path) -> None:
+    with recorded(tmp_path, tmp_path / "run") as one:
+        one.play(1.0, 2.0, untold=5)
+        one.update()
+        one.record()
+    for _ in range(2):
+        with recorded(tmp_path, tmp_path / "run", resumed=True) as one:
+            assert counts(one.folder, one) == (2, 7)
+            one.update()
+            one.finish()
+
+
 def test_what_is_published_in_that_moment_waits_for_its_counters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +224,36 @@ def test_what_the_learner_did_not_come_to_report_is_saved_with_its_counters(
         one.publish()
         one.finish()
         assert one.saved == 2
+
+
+@pytest.mark.parametrize(
+    ("costs", "pauses"),
+    [
+        ([5.0, 0.01, 0.01], [8, 2, 2]),
+        ([5.0] * 5, [8, 32, 128, 500, 500]),
+        ([0.01, 0.05], [2, 5]),
+    ],
+)
+def test_a_slow_checkpoint_does_not_put_the_next_one_off_for_minutes(
+    costs: list[float], pauses: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all are slow they still come to take a hundredth of the time."""
+    with recorded(tmp_path, tmp_path / "run") as one:
+        clock, saved = one.run.clock, list[float]()
+
+        def save(*given: object, **more: object) -> None:
+            saved.append(clock.now())
+            clock.advance([*costs, 0.0][len(saved) - 1])
+
+        monkeypatch.setattr(checkpoint, "save", save)
+        for _ in range(len(costs) + 1):
+            one.update()
+            before = len(saved)
+            while len(saved) == before:
+                one.recorder.update(lambda status: None, due=False)
+                clock.advance(0.25)
+        found = [later - earlier for earlier, later in pairwise(saved)]
+        assert found == pytest.approx(pauses, abs=0.6)
 
 
 def test_the_best_version_is_kept_with_its_evaluation(tmp_path: Path) -> None:
@@ -223,6 +306,22 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_the_run(tmp_path: Path) -> N
         assert one.saved == 4
         assert one.said[-1].endswith("written again")
         one.recorder.see_saved()
+
+
+@needs_mount
+def test_episodes_that_found_no_room_are_written_once_there_is(tmp_path: Path) -> None:
+    with recorded_on_small_disk(tmp_path) as (one, disk):
+        one.update()
+        one.record()
+        with full(disk):
+            one.play(*[1.0] * 1000)
+            one.record()
+            one.play(2.0)
+            one.record()
+        one.update()
+        one.record()
+        assert counts(one.folder, one) == (1001, 1001)
+        assert one.saved == 2
 
 
 @needs_mount

@@ -247,6 +247,19 @@ def test_a_resumed_run_counts_its_episodes_on(sixth: Trigger, tmp_path: Path) ->
     assert written == 3 * STEPS, "two episodes a round, and none of those before"
 
 
+def test_episodes_that_are_played_again_are_not_counted_twice(tmp_path: Path) -> None:
+    """At the checkpoint triggers knew of 106: the last six were not of rows that it counts."""
+    rows = full_batch(1) | {"set.max_lag": SetTrigger(Once(CountTrigger(episodes=5)), 0)}
+    with troupe(Manual(1, 1), rows, 0, tmp_path, updates=30, kind=Playing) as run:
+        run.coordinator.monitor.episodes = 100
+        run.coordinator.concern(Returns).resumed({"_most": 106})
+        run.begin()
+        while not run.coordinator.configuration.number:
+            run.step()
+        written = run.coordinator.rounds.written_by(0)
+    assert written == 5 * STEPS, "with the 110th: the 105th was heard of before"
+
+
 @pytest.mark.parametrize(("level", "anew"), [(3.0, False), (2.0, True)])
 def test_a_mean_that_is_not_known_yet_is_none_only_where_the_level_is_another(
     level: float, anew: bool, tmp_path: Path

@@ -16,6 +16,8 @@ from named import LEARNER, acting
 from real_runs import Artos, assert_each_row_once, book_of, journal, shared_memory, updates
 
 from artos.specs.members import Member
+from head.records.episodes import Episodes
+from head.records.progress_log import last_status
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -68,13 +70,13 @@ def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
     assert not shared_memory()
 
 
-def new_or_resumed(run: Path) -> tuple[object, ...]:
+def new_or_resumed(run: Path, workload: str = "counting.py:workload") -> tuple[object, ...]:
     """Arguments that go on with a run where it saved anything, and else start it anew."""
     if (run / "checkpoint" / "manifest.json").exists():
         return "--resume", run
     if run.exists():
         shutil.rmtree(run)
-    return "counting.py:workload", "--run-dir", run
+    return workload, "--run-dir", run
 
 
 def test_supervisor_killed_at_random_moments(start: Start, home: Path) -> None:
@@ -99,3 +101,31 @@ def test_supervisor_killed_at_random_moments(start: Start, home: Path) -> None:
     assert outcome.summary["not_restored"]
     assert len(book_of(run)) == 16000
     assert not shared_memory()
+
+
+@pytest.mark.parametrize("workload", ["ppo", "appo"])
+def test_episodes_are_counted_once_however_often_a_run_is_killed(
+    workload: str, start: Start, home: Path
+) -> None:
+    """The summary, the last row and the list of episodes agree; some were played again."""
+    run, chance = home / "run", random.Random(13)
+    settings = ("--set", "steps=32", "--set", "hidden=16", "--json")
+    for _ in range(6):
+        before = updates(run)
+        artos = start("run", *new_or_resumed(run, workload), "--total-steps", 10**7, *settings)
+        artos.until(lambda: updates(run) > before)  # noqa: B023
+        time.sleep(chance.uniform(0.0, 2.5))
+        artos.children()
+        artos.signal(signal.SIGKILL)
+        artos.wait()
+        _, alive = psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
+        assert not alive
+    artos = start("run", *new_or_resumed(run, workload), "--total-steps", 10**7, *settings)
+    before = updates(run)
+    artos.until(lambda: updates(run) > before)
+    artos.signal(signal.SIGTERM)
+    counted = artos.wait().summary["episodes"]
+    assert counted == len(Episodes.read(run / "episodes.csv")) > 0
+    last = last_status(run / "progress.csv")
+    assert last is not None
+    assert last.episodes == counted
