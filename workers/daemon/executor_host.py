@@ -160,7 +160,9 @@ class ExecutorHost:
                 executor.child.cap_log()
                 if (status := executor.child.died()) is not None:
                     why = self._forget(run, executor, status)
-                    reports.append(ExecutorEnded(run, executor.epoch, why))
+                    # One that made room for a new one of its run is not taken for that one.
+                    if why or run not in self._wanted or self._wanted[run].epoch != executor.epoch:
+                        reports.append(ExecutorEnded(run, executor.epoch, why))
                 elif executor.end_by is not None:
                     self._end(executor)
                 elif self._wanted[run].epoch != executor.epoch:

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from artos.clock import ManualClock
-from artos.errors import DeadlineExceeded
-from artos.protocol.control import PROTOCOL, Leave, Leaving, Load, Welcome
+from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.control import (
+    PROTOCOL,
+    Assign,
+    CarryRun,
+    ExecutorEnded,
+    Leave,
+    Leaving,
+    Load,
+    RunEnded,
+    Welcome,
+)
 from artos.protocol.message import Message, Restarted
 from artos.system.faults import Faults
 from artos.transport.handshakes import LinkFault
-from artos.transport.keys import make_keys
+from artos.transport.keys import make_keys, new_run_keys
 from artos.transport.messenger import HEAD
 from artos.version import VERSION
 from workers.daemon import daemon
@@ -133,10 +143,47 @@ def test_a_head_that_answered_once_may_come_up_for_a_moment_only(
     worker.turn()
 
 
+ASSIGN = Assign("r2", 3, b"no plan", "/code", "", "tcp://h:1", "tcp://h:2", slots=1)
+
+
+def told_of_the_end(worker: WorkerDaemon, line: Line, *orders: Message) -> list[Message]:
+    line.told.clear()
+    line.says += orders
+    worker.turn()
+    return [each for each in line.told if isinstance(each, ExecutorEnded | RunEnded)]
+
+
+def test_who_waits_for_what_a_worker_that_leaves_was_to_open_is_told(
+    worker: WorkerDaemon, line: Line
+) -> None:
+    carry = CarryRun("r3", 4, {}, "", "/runs/r3", new_run_keys())
+    assert told_of_the_end(worker, line, Welcome(PROTOCOL, VERSION, 10.0)) == []
+    worker._stop()
+    executor, run = told_of_the_end(worker, line, ASSIGN, carry)
+    why = "its node leaves: its worker was told to stop"
+    assert executor == ExecutorEnded("r2", 3, why)
+    assert run == RunEnded("r3", 4, None, why)
+
+
+def test_who_waits_for_what_could_not_be_opened_is_told(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(head: str) -> str:
+        raise Refused([f"{head} is not there"])
+
+    assert told_of_the_end(worker, line, Welcome(PROTOCOL, VERSION, 10.0)) == []
+    monkeypatch.setattr(daemon, "endpoint_of", gone)
+    (ended,) = told_of_the_end(worker, line, ASSIGN)
+    assert isinstance(ended, ExecutorEnded)
+    assert (ended.run, ended.epoch) == ("r2", 3)
+    assert "is not there" in ended.why
+
+
 class Executors:
     """An executor that does not end by itself."""
 
-    descriptors, runs, empty = (), ("r1",), False
+    descriptors, empty = (), False
+    runs: ClassVar = {"r1": 1}
 
     def __init__(self) -> None:
         self.told: list[str] = []
