@@ -143,6 +143,7 @@ class WorkerDaemon(Closing):
                 _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
             self._accounts = NodeAccounts(options.name)
             self._archives = Archives(cache / "code")
+            self._coming: dict[str, bytearray] = {}  # what has come of archives
             self._executors = ExecutorHost(
                 options.name, cpus.now, options.keys.resolve(), self._archives,
                 home.folder, self._clock, _CLOSING, self._faults, self._accounts,
@@ -279,7 +280,7 @@ class WorkerDaemon(Closing):
                 self._obey(message)
             case control.Unassign(run=run):
                 self._executors.unassign(run)
-            case control.Archive():
+            case control.ArchivePiece():
                 self._store(message)
             case control.FinishRun():
                 for told in self._carrier.finish(message):
@@ -315,15 +316,25 @@ class WorkerDaemon(Closing):
                 msgspec.structs.replace(order, steering=steering, experience=experience)
             )
 
-    def _store(self, archive: control.Archive) -> None:
-        why = "" if archive.content else "the head has its code no longer: submit the run again"
-        try:
-            if archive.content:
-                self._archives.put(archive.archive, archive.content)
-        except (Refused, OSError) as error:
-            why = f"its code cannot be stored: {error}"
+    def _store(self, piece: control.ArchivePiece) -> None:
+        name, why = piece.archive, ""
+        if piece.size:
+            came = self._coming.setdefault(name, bytearray())
+            if piece.offset != len(came):
+                return  # both an executor and a run have asked for it
+            came += piece.content
+            if piece.content and len(came) < piece.size:
+                self._send(control.FetchArchive(name, len(came)))
+                return
+            try:
+                self._archives.put(name, bytes(came))
+            except (Refused, OSError) as error:
+                why = f"its code cannot be stored: {error}"
+        else:
+            why = "the head has its code no longer: submit the run again"
+        self._coming.pop(name, None)
         for each in (self._executors, self._carrier):
-            for told in each.archive_came(archive.archive, why):
+            for told in each.archive_came(name, why):
                 self._send(told)
 
     def _belong(self, accounts: bool, runs: str) -> None:
@@ -347,6 +358,7 @@ class WorkerDaemon(Closing):
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""
         self._welcome, self._greeted_at = False, self._clock.now()
+        self._coming.clear()
         self._executors.forget_requests()
         self._carrier.forget_requests()
         here = {"runs": self._executors.runs, "carries": self._carrier.runs}

@@ -13,9 +13,11 @@ from artos.clock import ManualClock
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol.control import (
     PROTOCOL,
+    ArchivePiece,
     Assign,
     CarryRun,
     ExecutorEnded,
+    FetchArchive,
     Leave,
     Leaving,
     Load,
@@ -23,6 +25,7 @@ from artos.protocol.control import (
     Welcome,
 )
 from artos.protocol.message import Message, Restarted
+from artos.system.archives import Archives, name_of
 from artos.system.faults import Faults
 from artos.transport.handshakes import LinkFault
 from artos.transport.keys import make_keys, new_run_keys
@@ -177,6 +180,40 @@ def test_who_waits_for_what_could_not_be_opened_is_told(
     assert isinstance(ended, ExecutorEnded)
     assert (ended.run, ended.epoch) == ("r2", 3)
     assert "is not there" in ended.why
+
+
+def test_code_comes_piece_by_piece(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One at a time, also where two have asked for it; what a cut link left is asked for anew."""
+    content = b"0123456789"
+    name, came = name_of(content), list[tuple[str, str]]()
+    monkeypatch.setattr(
+        worker._executors, "archive_came", lambda name, why: came.append((name, why)) or []
+    )
+
+    def told(*said: Message) -> list[Message]:
+        line.told.clear()
+        line.says += said
+        worker.turn()
+        return [each for each in line.told if isinstance(each, FetchArchive)]
+
+    def piece(begin: int, end: int) -> ArchivePiece:
+        return ArchivePiece(name, begin, len(content), content[begin:end])
+
+    assert told(Welcome(PROTOCOL, VERSION, 10.0), piece(0, 4)) == [FetchArchive(name, 4)]
+    assert told(piece(0, 4)) == []
+    assert told(Restarted()) == []
+    assert told(Welcome(PROTOCOL, VERSION, 10.0), piece(0, 4)) == [FetchArchive(name, 4)]
+    assert told(piece(4, 8)) == [FetchArchive(name, 8)]
+    assert came == []
+    assert told(piece(8, 10)) == []
+    assert came == [(name, "")]
+    assert Archives(tmp_path / "cache" / "artos" / "code").content(name) == content
+    assert told(ArchivePiece(name)) == []
+    assert "submit the run again" in came[-1][1]
+    assert told(ArchivePiece(name, 0, 3, b"bad")) == []
+    assert "damaged" in came[-1][1]
 
 
 class Executors:
