@@ -314,7 +314,7 @@ class HeadDaemon(Closing):
                 return  # its node was lost while this could not be saved: it begins elsewhere
             try:
                 if run.state == STARTING:
-                    self._host.begin(run)
+                    self._host.begin(run, self._scheduler.all_runs.archives)
                     return
                 ended = Ended(name, ExitStatus.INTERRUPTED, "it was stopped before it began")
             except Refused as refused:

@@ -327,7 +327,8 @@ class WorkerDaemon(Closing):
                 self._send(control.FetchArchive(name, len(came)))
                 return
             try:
-                self._archives.put(name, bytes(came))
+                needed = self._executors.archives | self._carrier.archives
+                self._archives.put(name, bytes(came), needed)
             except (Refused, OSError) as error:
                 why = f"its code cannot be stored: {error}"
         else:

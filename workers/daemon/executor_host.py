@@ -97,6 +97,12 @@ class ExecutorHost:
         return living | {run: assign.epoch for run, assign in self._wanted.items()}
 
     @property
+    def archives(self) -> set[str]:
+        """The code that executors here run, or are about to."""
+        there = (each.order.assign for each in self._executors.values())
+        return {assign.archive for assign in (*there, *self._wanted.values())}
+
+    @property
     def empty(self) -> bool:
         """Whether no executor is left."""
         return not self._executors

@@ -263,6 +263,18 @@ def test_the_folder_of_an_executor_that_still_closes_is_kept(
     assert (tmp_path / "runs" / "s").exists()
 
 
+def test_code_is_needed_as_long_as_an_executor_may_run_it(
+    host: ExecutorHost, sleeper: executor_host._Opened
+) -> None:
+    host.assign(msgspec.structs.replace(sleeper.order.assign, epoch=2, archive="1" * 64))
+    sleeper.order = msgspec.structs.replace(
+        sleeper.order, assign=msgspec.structs.replace(sleeper.order.assign, archive="2" * 64)
+    )
+    assert host.archives == {"1" * 64, "2" * 64}
+    host.unassign("s")
+    assert host.archives == {"2" * 64}, "it still closes"
+
+
 def test_slots_that_could_not_be_told_are_told_later(
     host: ExecutorHost,
     sleeper: executor_host._Opened,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -221,6 +222,7 @@ class Executors:
 
     descriptors, empty = (), False
     runs: ClassVar = {"r1": 1}
+    archives: ClassVar = {name_of(b"live")}
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -233,6 +235,25 @@ class Executors:
 
     def kill(self) -> None:
         self.told.append("die")
+
+    def archive_came(self, name: str, why: str) -> list[Message]:
+        assert not why
+        return []
+
+
+def test_code_that_runs_here_makes_no_room_for_other_code(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = Archives(tmp_path / "cache" / "artos" / "code")
+    for content in (b"live", b"over", *(bytes([n]) for n in range(16))):
+        kept.put(name_of(content), content)
+    for content in (b"live", b"over"):
+        os.utime(kept.folder / f"{name_of(content)}.tar", (1.0, 1.0))
+    monkeypatch.setattr(worker, "_executors", Executors())
+    line.says.append(ArchivePiece(name_of(b"new"), 0, 3, b"new"))
+    worker.turn()
+    there = [name_of(content) in kept for content in (b"live", b"over", b"new")]
+    assert there == [True, False, True]
 
 
 def test_it_leaves_within_the_time_that_its_machine_still_has(
