@@ -451,7 +451,7 @@ class HeadDaemon(Closing):
 
         match message:
             case control.RunNews():
-                self._dirty |= self._scheduler.run_news(message)
+                self._dirty |= self._scheduler.run_news(message, self._clock.now())
             case control.RunUp():
                 run = self._scheduler.runs.get(message.run)
                 is_new = run is not None and run.up is None  # this process was not up before
