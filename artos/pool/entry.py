@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Collection
@@ -21,6 +20,7 @@ from artos.pool.records import (
 )
 from artos.pool.resources import Resource, Want
 from artos.pool.table import Table
+from artos.specs.weight import weight_faults
 from artos.system.closest import closest
 
 _MOST = 1 << 40
@@ -111,8 +111,7 @@ def seat_faults(
         faults.append(
             f"workload {workload!r}: its name must have 1 to {records.WORKLOAD_BYTES} bytes"
         )
-    if not (weight > 0 and math.isfinite(weight)):
-        faults.append(f"weight={weight}: it must be positive, 1 is usual")
+    faults += weight_faults(weight)
     if memory_mb < 0:
         faults.append(f"memory_mb={memory_mb}: it cannot be negative")
     if max(memory_mb, abs(priority)) > _MOST:

@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 20
+PROTOCOL = 21
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -446,13 +446,26 @@ class Bye(Message, frozen=True, tag=True):
 
 
 class FetchArchive(Message, frozen=True, tag=True):
-    """Worker → head: send me this archive."""
+    """Worker → head: send me a piece of this archive, which begins with byte ``offset``."""
 
     archive: Digest
+    offset: Count = 0
+
+
+class ArchivePiece(Bulk, frozen=True, tag=True):
+    """Head → worker: the answer to ``FetchArchive``, of an archive of ``size`` bytes; 0: not here.
+
+    Pieces are asked for one by one: however many nodes fetch an archive, the head holds little.
+    """
+
+    archive: Digest
+    offset: Count = 0
+    size: Count = 0
+    content: bytes = b""
 
 
 class Archive(Bulk, frozen=True, tag=True):
-    """Head → worker, user → head: ``archive`` is the SHA-256 of ``content``; b"": not here."""
+    """User → head: ``archive`` is the SHA-256 of ``content``."""
 
     archive: Digest
     content: bytes = b""

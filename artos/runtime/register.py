@@ -8,7 +8,6 @@ and the answer as the last one; whatever user code prints goes to standard error
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,6 +62,7 @@ from artos.specs.keys import (
 from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
 from artos.specs.settings import Setting
+from artos.specs.weight import weight_faults
 from artos.specs.workload import Workload
 from artos.system.child import end_with_parent
 from artos.system.closest import closest
@@ -107,8 +107,7 @@ def register(reference: Reference, seed: int) -> Registered:
         return Registered(faults=(*faults, *amiss))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
-    if not (workload.weight > 0 and math.isfinite(workload.weight)):
-        faults.append(f"weight must be positive, 1 is usual, not {workload.weight:g}")
+    faults += weight_faults(workload.weight)
     if abs(found := workload.priority) > _MOST_PRIORITY:
         bounds = f"{-_MOST_PRIORITY} and {_MOST_PRIORITY}"
         faults.append(f"priority must be within {bounds}, not {found}")

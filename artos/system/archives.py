@@ -24,11 +24,13 @@ from artos.errors import Refused
 from artos.system.by_age import by_age
 from artos.system.durable import write_durably
 from artos.system.private_folder import keep
-from artos.system.regular_file import contents
+from artos.system.regular_file import contents, opened
 from artos.system.unpack import is_right, read, unpack
 
 IGNORE_FILE = ".artosignore"
 LIMIT_MB = 64
+PIECE = 1 << 20
+"""Bytes of an archive that are sent at once."""
 PACKAGES_FILE = ".artos-packages.txt"
 """The list of packages that travels with a run, as pip reads it."""
 _ALWAYS = (
@@ -204,6 +206,19 @@ class Archives:
             self._file(name).unlink(missing_ok=True)
             return b""
         return content
+
+    def piece(self, name: str, offset: int) -> tuple[bytes, int]:
+        """At most ``PIECE`` bytes of an archive from ``offset`` on, and how many it has in all.
+
+        (b"", 0) if it cannot be read. Who has all pieces has to see whether it is damaged.
+        """
+        try:
+            with opened(self._file(name)) as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(min(offset, size))
+                return file.read(PIECE), size
+        except OSError:
+            return b"", 0
 
     def put(self, name: str, content: bytes, needed: Collection[str] = ()) -> None:
         """Keep an archive, even through a power cut; those unused for longest make room for it.

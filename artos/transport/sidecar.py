@@ -7,9 +7,11 @@ killed or has failed is started again.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +25,10 @@ from artos.system.child import Child, ProcessSpec, start
 from artos.system.closing import Closing
 from artos.system.exit_report import ExitReport
 
-_LARGEST = 1 << 20  # bytes of a message
+_AT_ONCE = 1 << 16
+"""Most bytes that go through the pipe as they are: what does not fit its buffer never would."""
+_IN_A_FILE = b"\0"
+"""Says that a larger message comes as a file in memory. No message begins so."""
 
 
 class ControlPipe(Closing):
@@ -59,29 +64,38 @@ class ControlPipe(Closing):
     def send(self, message: Message, seconds: float = 0.0) -> bool:
         """Send; False if the other end is gone, or reads nothing within ``seconds``."""
         data, deadline = codec.encode(message), Deadline(seconds)
-        while True:
-            try:
-                self._end.send(data)
-            except BlockingIOError:
-                if not select.select([], [self._end], [], deadline.left)[1]:
+        with ExitStack() as stack:
+            files = []
+            if len(data) > _AT_ONCE:
+                file = stack.enter_context(os.fdopen(os.memfd_create("artos"), "wb", 0))
+                file.write(data)
+                data, files = _IN_A_FILE, [file.fileno()]
+            while True:
+                try:
+                    socket.send_fds(self._end, [data], files)
+                except BlockingIOError:
+                    if not select.select([], [self._end], [], deadline.left)[1]:
+                        return False
+                except OSError:
                     return False
-            except OSError:
-                return False
-            else:
-                return True
+                else:
+                    return True
 
     def take(self) -> Iterator[Message]:
         """The messages that have come; afterwards ``cut`` says whether the other end is gone."""
         while not self.cut:
             try:
-                data = self._end.recv(_LARGEST)
+                data, files, *_ = socket.recv_fds(self._end, _AT_ONCE, 1, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
             except OSError:
-                data = b""
+                data, files = b"", []
             if not data:
                 self.cut = True
                 return
+            for each in files:
+                with os.fdopen(each, "rb"):
+                    data = os.pread(each, os.fstat(each).st_size, 0)
             try:
                 message = codec.decode(data)
             except BadMessage:

@@ -141,7 +141,8 @@ class Cluster:
     def _report(self, name: str) -> None:
         """What a run has held so far counts for its quotas."""
         held = {f"{kind}_seconds_held": spent for kind, spent in self._runs[name].held().items()}
-        self._scheduler.run_news(RunNews(name, RUNNING, facts=RunFacts(usage=held)))
+        news = RunNews(name, RUNNING, facts=RunFacts(usage=held))
+        self._scheduler.run_news(news, self._timeline.clock.now())
         self._to_decide = True
 
     def _ended(self, name: str) -> None:

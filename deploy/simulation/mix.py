@@ -13,6 +13,7 @@ from msgspec import Meta
 from artos.buffer.samplers.patterns import Uniform as UniformDraws
 from artos.clock import LONGEST
 from artos.errors import Refused
+from artos.specs import weight as weights
 from artos.specs.actor_count import MOST_ACTORS
 from artos.specs.fields import Name
 from artos.system.closest import closest
@@ -98,7 +99,7 @@ class Entry(msgspec.Struct, frozen=True):
     """When the first one does."""
     every: _Seconds = 0.0
     """Seconds from one to the next."""
-    weight: _Positive = 1.0
+    weight: Annotated[float, Meta(ge=weights.LEAST, le=weights.MOST)] = 1.0
     priority: Annotated[int, Meta(ge=-1_000, le=1_000)] = 0
     placement: Literal["spread", "pack"] = "spread"
     user: Name = OWNER

@@ -49,7 +49,7 @@ class Worker:
             if isinstance(message, Refusal):
                 raise SystemExit(f"{self.name} was refused: {message.why}")
             self.welcome |= isinstance(message, control.Welcome)
-            self.answers += isinstance(message, control.Archive)
+            self.answers += isinstance(message, control.ArchivePiece)
 
     def report(self, times: int = 1) -> None:
         """Report the node's load ``times`` times."""

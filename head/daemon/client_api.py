@@ -179,7 +179,7 @@ class ClientApi:
                 if len(message.content) > 2 * most * 1e6:  # an archive has some padding
                     raise Refused([f"the code takes more than {most:g} MB"])
                 read(message.content)
-                needed = {run.archive for run in self._scheduler.runs.values()}
+                needed = self._scheduler.all_runs.archives
                 self._archives.put(message.archive, message.content, needed)
                 answer = {"archive": message.archive}
             case control.ReadLimits():

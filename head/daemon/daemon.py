@@ -314,7 +314,7 @@ class HeadDaemon(Closing):
                 return  # its node was lost while this could not be saved: it begins elsewhere
             try:
                 if run.state == STARTING:
-                    self._host.begin(run)
+                    self._host.begin(run, self._scheduler.all_runs.archives)
                     return
                 ended = Ended(name, ExitStatus.INTERRUPTED, "it was stopped before it began")
             except Refused as refused:
@@ -328,8 +328,10 @@ class HeadDaemon(Closing):
             self._to(node.peer, message)
 
     def _to(self, peer: str, message: Message) -> None:
-        with suppress(MailboxFull):  # the peer has long been silent, and is gone soon
+        try:
             self._messenger.send(peer, message)
+        except MailboxFull:  # it lost this one: if it lives it learns that, and says Hello again
+            self._messenger.forget(peer)
 
     # -- workers and users ---------------------------------------------------------------------
 
@@ -343,8 +345,9 @@ class HeadDaemon(Closing):
                 self._admit(peer, message)
             case control.UserRequest() | control.Archive():
                 self._client_api.take_request(peer, message)
-            case control.FetchArchive(archive=name):
-                self._to(peer, control.Archive(name, self._archives.content(name)))
+            case control.FetchArchive(archive=name, offset=offset):
+                content, size = self._archives.piece(name, offset)
+                self._to(peer, control.ArchivePiece(name, offset, size, content))
             case Refusal(why=why):
                 self._seldom.warning("%s refused a message: %s", peer, why)
             case _ if isinstance(message, _OF_WORKERS):
@@ -361,6 +364,8 @@ class HeadDaemon(Closing):
             case control.LogPiece():
                 self._client_api.logs.take_piece(node.name, message)
                 return
+            case Restarted():  # it lost what it was told: it learns that, and says Hello again
+                self._messenger.forget(node.peer)
             case control.ExecutorEnded(run=run, why=why):
                 if why:
                     _log.warning("the executor of %s on %s ended: %s", run, node.name, why)
@@ -446,7 +451,7 @@ class HeadDaemon(Closing):
 
         match message:
             case control.RunNews():
-                self._dirty |= self._scheduler.run_news(message)
+                self._dirty |= self._scheduler.run_news(message, self._clock.now())
             case control.RunUp():
                 run = self._scheduler.runs.get(message.run)
                 is_new = run is not None and run.up is None  # this process was not up before

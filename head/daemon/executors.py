@@ -13,6 +13,8 @@ MOST_IN_A_ROW = 3
 """After so many executors of a run have ended by themselves on a node, no more are opened there."""
 _LONG_LIVED = 60.0
 """Seconds; the end of an executor that lived longer counts as the first in a row."""
+_MISSED = 600.0
+"""Seconds without its run's hearing of it after which an executor has failed: it may fetch code."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,8 @@ class _Ordered:
     """It ended because its run told it to."""
     until: float | None = None
     """The time at which an executor that is no longer wanted is closed."""
+    missed_since: float | None = None
+    """Since when its run has not heard of it; None: it has, or has not said so yet."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,7 @@ class Executors:
         self._executors: dict[str, dict[str, _Ordered]] = {}
         self._failures: dict[tuple[str, str], _Failures] = {}  # by run and node
         self._dismissed: set[str] = set()  # nodes that were told that they may go
+        self._hung: dict[str, set[str]] = {}  # runs by node: theirs may be there all the same
 
     def __repr__(self) -> str:
         there = self._executors.values()
@@ -69,6 +74,7 @@ class Executors:
         """Forget the executors of these nodes, and their failures there."""
         for node in nodes:
             self._executors.pop(node, None)
+            self._hung.pop(node, None)
             self._dismissed.discard(node)
         self._failures = {key: each for key, each in self._failures.items() if key[1] not in nodes}
 
@@ -97,8 +103,27 @@ class Executors:
             return
         del executors[ended.run]
         failures = self._failures.setdefault((ended.run, node), _Failures())
-        failures.count = 1 if now - executor.since > _LONG_LIVED else failures.count + 1
+        lived = now - executor.since > _LONG_LIVED and executor.missed_since is None
+        failures.count = 1 if lived else failures.count + 1
         failures.why = ended.why
+
+    def heard_of(self, node: str, run: str, *, up: bool, now: float) -> ExecutorEnded | None:
+        """Note whether a run says that its executor on a node is up; its end, if that is overdue.
+
+        Then it is closed by ``orders``, in case it is there all the same.
+        """
+        executor = self._executors.get(node, {}).get(run)
+        if executor is None or executor.closed:
+            return None
+        if up:
+            executor.missed_since = None
+        elif executor.missed_since is None:
+            executor.missed_since = now
+        elif now - executor.missed_since >= _MISSED:
+            self._hung.setdefault(node, set()).add(run)
+            why = f"the run did not hear of it for {_MISSED:g} s"
+            return ExecutorEnded(run, executor.epoch, why)
+        return None
 
     def why_given_up(self, run: str, node: str) -> str:
         """Why a run gets no more executors on a node, "" if it does."""
@@ -152,7 +177,7 @@ class Executors:
         ``grace`` returns for how many seconds a run's executor may stay once it is not wanted.
         """
         executors = self._executors.setdefault(node, {})
-        orders: list[Message] = []
+        orders: list[Message] = [Unassign(run) for run in self._hung.pop(node, ())]
         for run, executor in [
             (run, executor) for run, executor in executors.items() if run not in wanted
         ]:

@@ -13,7 +13,7 @@ from artos.protocol.control import RunUp
 from artos.protocol.run_keys import RunKeys
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
-from artos.specs import devices
+from artos.specs import devices, weight
 from artos.specs.devices import CPU
 from artos.specs.unreadable import UNREADABLE
 from head.daemon.quotas import Quotas
@@ -21,7 +21,6 @@ from head.daemon.roster import Known
 from head.daemon.run_queue import QueueState
 
 _MOST_ACTORS = 2**16
-LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e3
 
 
 class Seconds(msgspec.Struct, frozen=True):
@@ -199,9 +198,8 @@ class Run(msgspec.Struct):
     @property
     def weight(self) -> float:
         """The share of slots that its user gets for its workload, relative to others."""
-        weight = self._setting("weight", 1.0)
-        # What is held is divided by it: without bounds that is infinite one day, for all users.
-        return min(max(weight, LEAST_WEIGHT), MOST_WEIGHT) if weight > 0 else 1.0
+        value = self._setting("weight", 1.0)
+        return min(max(value, weight.LEAST), weight.MOST) if value > 0 else 1.0
 
     @property
     def priority(self) -> int:

@@ -6,7 +6,7 @@ import os
 import select
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +110,8 @@ class RunHost(Closing):
         followed.process.close()
         return followed.child
 
-    def begin(self, run: Run) -> None:
-        """Start the process of a run.
+    def begin(self, run: Run, needed: Collection[str] = ()) -> None:
+        """Start the process of a run; archives that other runs have ``needed`` stay.
 
         Raises:
             Refused: the run's code is gone or damaged, or its folder cannot be written.
@@ -129,7 +129,7 @@ class RunHost(Closing):
             content = b"" if run.archive in archives else self._archives.content(run.archive)
             with acting():
                 if content:
-                    archives.put(run.archive, content)
+                    archives.put(run.archive, content, needed)
                 code = str(archives.unpacked(run.archive)) if run.archive else ""
                 keys = write_run_keys(self._keys_of(run), run.keys) if run.keys else self._keys
                 order = RunOrder(

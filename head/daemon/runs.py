@@ -65,6 +65,11 @@ class Runs:
         self._forget(run.name)
         self._changed.pop(id(run), None)
 
+    @property
+    def archives(self) -> set[str]:
+        """The code of all runs, also of those that are over: they may be resumed."""
+        return {run.archive for run in self.by_name.values()}
+
     def with_ticket(self, ticket: str) -> Run | None:
         """The run of the submission with this ticket."""
         return self._tickets.get(ticket)

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from math import inf
 
+from msgspec import UNSET
+
 from artos.errors import Refused
 from artos.protocol.control import ExecutorEnded, FinishRun, Hello, Placed, RunNews, RunUp
 from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
@@ -152,8 +154,11 @@ class Scheduler:
         self.executors.forget_failures(up.run)
         return True
 
-    def run_news(self, news: RunNews) -> bool:
-        """Take in a run's progress; True if more changed than what is shown to users."""
+    def run_news(self, news: RunNews, now: float) -> bool:
+        """Take in a run's progress; True if more changed than what is shown to users.
+
+        An executor that its run has waited for too long is taken for failed.
+        """
         run = self.runs.get(news.run)
         if run is None or not run.active:
             return False
@@ -168,6 +173,12 @@ class Scheduler:
             run.reported(news.facts)
         if run.facts and run.facts.nodes:
             self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
+        heard = news.facts.nodes if news.facts and news.state == RUNNING else UNSET
+        if heard is not UNSET:
+            for node in self._nodes.in_order({*run.places.values()}):
+                up = node.name in heard
+                if ended := self.executors.heard_of(node.name, run.name, up=up, now=now):
+                    self.executor_ended(node, ended, now)
         steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0

@@ -13,10 +13,11 @@ from artos.errors import NoSuchRun, Refused
 from artos.protocol.control import Submit
 from artos.runs.run_config import DEADLINE
 from artos.specs.fields import NAME, Line, Number, Seconds
+from artos.specs.weight import weight_faults
 from artos.system.account import as_owner
 from artos.system.closest import closest
 from head.daemon.roster import POLICIES
-from head.daemon.run import LEAST_WEIGHT, MOST_WEIGHT, Run
+from head.daemon.run import Run
 from head.daemon.scheduler import Scheduler
 from head.records import summary_file
 from head.records.run_folder import default_path
@@ -63,9 +64,7 @@ def request_of(submit: Submit) -> Submission:
         faults.append(f"--placement {submit.placement}: take one of {', '.join(POLICIES)}")
     weight = request.settings.get("weight", 1)
     with suppress(TypeError, ValueError):  # what is no number is refused by registration
-        if not LEAST_WEIGHT <= float(weight) <= MOST_WEIGHT:
-            bounds = f"{LEAST_WEIGHT:g} and {MOST_WEIGHT:g}"
-            faults.append(f"weight must be within {bounds}, not {weight}")
+        faults += weight_faults(float(weight))
     if faults:
         raise Refused(faults)
     return request

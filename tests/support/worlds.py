@@ -94,7 +94,8 @@ class World:
         return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", "tcp://h:2", self.actors)
 
     def news(self, name: str, state: str = "running", why: str = "", **facts: object) -> None:
-        self.scheduler.run_news(RunNews(name, state, why, msgspec.convert(facts, RunFacts)))
+        told = RunNews(name, state, why, msgspec.convert(facts, RunFacts))
+        self.scheduler.run_news(told, self.clock.now())
 
     def ended(self, name: str, status: int | None, words: str = "") -> None:
         del self.processes[name]

@@ -9,6 +9,7 @@ import signal
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -142,6 +143,7 @@ class WorkerDaemon(Closing):
                 _log.warning("other workers of this machine have CPU %s, too: use --slots", numbers)
             self._accounts = NodeAccounts(options.name)
             self._archives = Archives(cache / "code")
+            self._coming: dict[str, bytearray] = {}  # what has come of archives
             self._executors = ExecutorHost(
                 options.name, cpus.now, options.keys.resolve(), self._archives,
                 home.folder, self._clock, _CLOSING, self._faults, self._accounts,
@@ -208,9 +210,8 @@ class WorkerDaemon(Closing):
         now = self._clock.now()
         contained = self._faults.contained
         for _, message in self._messenger.take():
-            with contained(
-                type(message).__name__, lambda why: self._send(Refusal(why)), passing=_NotWanted
-            ):
+            unable = partial(self._unable, message)
+            with contained(type(message).__name__, unable, passing=_NotWanted):
                 self._handle(message)
         if now >= self._leaves_at and not self._stopping:
             self._why = "its time on this machine is over"
@@ -253,6 +254,16 @@ class WorkerDaemon(Closing):
         with self._faults.contained(f"telling the head {type(message).__name__}"):
             self._messenger.send(HEAD, message)
 
+    def _unable(self, message: Message, why: str) -> None:
+        """Say that a message is not obeyed: whoever waits for what it asks for hears of its end."""
+        match message:
+            case control.Assign(run=run, epoch=epoch):
+                self._send(control.ExecutorEnded(run, epoch, why))
+            case control.CarryRun(run=run, epoch=epoch):
+                self._send(control.RunEnded(run, epoch, None, why))
+            case _:
+                self._send(Refusal(why))
+
     # -- messages of the head ------------------------------------------------------------------
 
     def _handle(self, message: Message) -> None:
@@ -265,21 +276,15 @@ class WorkerDaemon(Closing):
                 self._seldom.warning("the head refused a message: %s", why)
             case Restarted():
                 self._greet()
-            case control.Assign() if not self._stopping:
-                # A head that listens on any address is reached at the address we found it at.
-                host = endpoint_of(self._options.head).rpartition(":")[0]
-                steering, experience = (
-                    _ANY_HOST.sub(host, end) for end in (message.steering, message.experience)
-                )
-                self._executors.assign(
-                    msgspec.structs.replace(message, steering=steering, experience=experience)
-                )
+            case control.Assign() | control.CarryRun():
+                self._obey(message)
             case control.Unassign(run=run):
                 self._executors.unassign(run)
-            case control.Archive():
+            case control.ArchivePiece():
                 self._store(message)
-            case control.CarryRun() | control.FinishRun():
-                self._handle_run(message)
+            case control.FinishRun():
+                for told in self._carrier.finish(message):
+                    self._send(told)
             case control.ReadNodeLog():
                 self._send(self._executors.log(message))
             case control.Leave():
@@ -294,25 +299,43 @@ class WorkerDaemon(Closing):
         elif self._accounts.group is None:
             self._accounts.group = self._owned.enter_context(common_pool())
 
-    def _handle_run(self, message: control.CarryRun | control.FinishRun) -> None:
-        if isinstance(message, control.FinishRun):
-            for told in self._carrier.finish(message):
-                self._send(told)
-        elif self._stopping:
-            why = f"its node leaves: {self._why}"
-            self._send(control.RunEnded(message.run, message.epoch, None, why))
+    def _obey(self, order: control.Assign | control.CarryRun) -> None:
+        """Have something opened here, unless this node leaves; an executor may have other slots."""
+        there = isinstance(order, control.Assign) and self._executors.runs.get(order.run)
+        if self._stopping and there != order.epoch:
+            self._unable(order, f"its node leaves: {self._why}")
+        elif isinstance(order, control.CarryRun):
+            self._carrier.carry(order)
         else:
-            self._carrier.carry(message)
+            # A head that listens on any address is reached at the address we found it at.
+            host = endpoint_of(self._options.head).rpartition(":")[0]
+            steering, experience = (
+                _ANY_HOST.sub(host, end) for end in (order.steering, order.experience)
+            )
+            self._executors.assign(
+                msgspec.structs.replace(order, steering=steering, experience=experience)
+            )
 
-    def _store(self, archive: control.Archive) -> None:
-        why = "" if archive.content else "the head has its code no longer: submit the run again"
-        try:
-            if archive.content:
-                self._archives.put(archive.archive, archive.content)
-        except (Refused, OSError) as error:
-            why = f"its code cannot be stored: {error}"
+    def _store(self, piece: control.ArchivePiece) -> None:
+        name, why = piece.archive, ""
+        if piece.size:
+            came = self._coming.setdefault(name, bytearray())
+            if piece.offset != len(came):
+                return  # both an executor and a run have asked for it
+            came += piece.content
+            if piece.content and len(came) < piece.size:
+                self._send(control.FetchArchive(name, len(came)))
+                return
+            try:
+                needed = self._executors.archives | self._carrier.archives
+                self._archives.put(name, bytes(came), needed)
+            except (Refused, OSError) as error:
+                why = f"its code cannot be stored: {error}"
+        else:
+            why = "the head has its code no longer: submit the run again"
+        self._coming.pop(name, None)
         for each in (self._executors, self._carrier):
-            for told in each.archive_came(archive.archive, why):
+            for told in each.archive_came(name, why):
                 self._send(told)
 
     def _belong(self, accounts: bool, runs: str) -> None:
@@ -336,6 +359,7 @@ class WorkerDaemon(Closing):
     def _greet(self) -> None:
         """Say hello to a head that does not know this node, or no longer does."""
         self._welcome, self._greeted_at = False, self._clock.now()
+        self._coming.clear()
         self._executors.forget_requests()
         self._carrier.forget_requests()
         here = {"runs": self._executors.runs, "carries": self._carrier.runs}

@@ -97,6 +97,12 @@ class ExecutorHost:
         return living | {run: assign.epoch for run, assign in self._wanted.items()}
 
     @property
+    def archives(self) -> set[str]:
+        """The code that executors here run, or are about to."""
+        there = (each.order.assign for each in self._executors.values())
+        return {assign.archive for assign in (*there, *self._wanted.values())}
+
+    @property
     def empty(self) -> bool:
         """Whether no executor is left."""
         return not self._executors
@@ -160,7 +166,9 @@ class ExecutorHost:
                 executor.child.cap_log()
                 if (status := executor.child.died()) is not None:
                     why = self._forget(run, executor, status)
-                    reports.append(ExecutorEnded(run, executor.epoch, why))
+                    # One that made room for a new one of its run is not taken for that one.
+                    if why or run not in self._wanted or self._wanted[run].epoch != executor.epoch:
+                        reports.append(ExecutorEnded(run, executor.epoch, why))
                 elif executor.end_by is not None:
                     self._end(executor)
                 elif self._wanted[run].epoch != executor.epoch:

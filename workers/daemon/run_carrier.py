@@ -38,6 +38,8 @@ class _Carried:
     process: PidFd
     told: bool = False
     """Whether it was told to finish."""
+    archive: str = ""
+    """Its code."""
 
 
 class RunCarrier:
@@ -67,6 +69,12 @@ class RunCarrier:
         """The runs that have a process here, or are about to have one, and the epoch of each."""
         living = {run: each.epoch for run, each in self._carried.items()}
         return living | {run: carry.epoch for run, carry in self._wanted.items()}
+
+    @property
+    def archives(self) -> set[str]:
+        """The code of these runs."""
+        there = {each.archive for each in self._carried.values()}
+        return there | {carry.archive for carry in self._wanted.values()}
 
     @property
     def descriptors(self) -> list[int]:
@@ -168,7 +176,9 @@ class RunCarrier:
                 child = start(ProcessSpec(self._process, (str(file),)), log, account=account)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._carried[carry.run] = _Carried(carry.epoch, child, PidFd(child.pid))
+        self._carried[carry.run] = _Carried(
+            carry.epoch, child, PidFd(child.pid), archive=carry.archive
+        )
 
     def _forget(self, run: str) -> None:
         self._carried.pop(run).process.close()

@@ -35,8 +35,9 @@ def test_all_that_is_wrong_with_a_seat_is_told_at_once(folder: Path, clock: Manu
         assert "did you mean cuda:0?" in words
         with pytest.raises(PoolRefused, match="cuda:0 has 10 MB at most"):
             pool.enter("w", "cuda:0", memory_mb=11)
-        with pytest.raises(PoolRefused, match="weight=nan"):
-            pool.enter("w", weight=float("nan"))
+        for weight in (float("nan"), 0.0009, 1001.0):
+            with pytest.raises(PoolRefused, match=f"1 is usual, not {weight:g}"):
+                pool.enter("w", weight=weight)
 
 
 def test_all_that_is_wrong_with_resources_is_told_at_once(folder: Path, clock: ManualClock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from helpers import PATIENCE
@@ -26,6 +27,21 @@ def test_messages_come_whole_and_in_order() -> None:
         assert not other.cut
         assert other.send(ReplayUp("ipc://here"))
         assert mine.get(1.0) == ReplayUp("ipc://here")
+
+
+def test_a_message_may_be_larger_than_what_a_pipe_holds() -> None:
+    """The terms of all actors at once; a process that is started again is sent them first."""
+    mine, end = ControlPipe.pair()
+    actors = range(30_000)
+    large = Terms(dict.fromkeys(actors, 1), {}, {actor: f"node-{actor}" for actor in actors})
+    with mine, ControlPipe.held(end.detach()) as other:
+        files = len([*Path("/proc/self/fd").iterdir()])
+        for _ in range(3):
+            assert mine.send(large)
+            assert mine.send(Nudge())
+        assert list(other.take()) == [large, Nudge()] * 3
+        assert len([*Path("/proc/self/fd").iterdir()]) == files
+        assert not other.cut
 
 
 def test_a_wait_for_a_message_has_an_end() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from worlds import World
 
-from artos.protocol.control import RunNews
-from artos.protocol.views import RunFacts
 from head.daemon.run import Seconds
 
 
@@ -14,7 +12,7 @@ def could_not_begin_again(world: World, told: bool, status: int = 2) -> None:
     """Its registration was killed, which a run process takes for a refusal, or its preload."""
     if told:
         state = {1: "failed", 2: "refused"}[status]
-        world.scheduler.run_news(RunNews("r1", state, "it was killed"))
+        world.news("r1", state, "it was killed")
     world.ended("r1", status, "it was killed")
 
 
@@ -47,7 +45,7 @@ def test_a_run_that_is_stopped_while_it_begins_again_is_not_refused(world: World
 def test_whoever_resumes_a_run_may_be_refused(world: World) -> None:
     """With settings, say, that do not fit its checkpoint: it is told what became of it before."""
     world.begin("r1")
-    world.scheduler.run_news(RunNews("r1", "running", facts=RunFacts(steps=1_200)))
+    world.news("r1", steps=1_200)
     world.ended("r1", 0)
     for _ in range(2):
         world.submit("r1", resume=True)

@@ -97,7 +97,7 @@ def test_a_run_of_an_account_begins_where_the_daemon_may_switch() -> None:
 
 def seeks(world: World, device: str) -> bool:
     """Whether a run that says what device its code names is told to finish."""
-    world.scheduler.run_news(RunNews("r1", STARTING, device=device))
+    world.scheduler.run_news(RunNews("r1", STARTING, device=device), world.clock.now())
     effects = world.scheduler.turn(world.clock.now())
     return Finish(world.scheduler.runs["r1"]) in effects
 

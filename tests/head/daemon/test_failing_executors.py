@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import World
 
-from artos.protocol.control import ExecutorEnded, Hello, Unassign
+from artos.protocol.control import Assign, ExecutorEnded, Hello, Unassign
 
 
 def test_an_executor_that_was_killed_is_opened_again(world: World) -> None:
@@ -81,3 +81,44 @@ def test_executors_that_lived_long_do_not_count_as_failing(world: World) -> None
         world.roster.heard({node.peer: 0.0 for node in world.roster})
         world.executor_ended("w1", "r1")
     assert "r1" in world.executors["w1"]
+
+
+def test_an_executor_that_its_run_never_hears_of_is_ended_and_opened_anew(world: World) -> None:
+    """What was said was lost, or it hangs: the run would wait without end, and nobody know why."""
+    world.join("w1")
+    world.join("w2")
+    world.begin("r1")
+    run = world.scheduler.runs["r1"]
+    for times in range(3):
+        world.ordered.clear()
+        for _ in range(2):
+            world.news("r1", nodes={"w2": [1, 3]})
+            world.turn()
+            assert world.ordered == [], "there is time"
+            world.clock.advance(599)
+        world.clock.advance(1)
+        world.news("r1", nodes={"w2": [1, 3]})
+        world.turn()
+        assert [type(each) for each in world.ordered] == [Unassign, Assign][: 2 - (times == 2)]
+    assert set(world.places["r1"].values()) == {"w2"}
+    why = "its executor on w1 ended 3 times in a row: the run did not hear of it for 600 s"
+    assert world.scheduler.executors.why_given_up("r1", "w1") == why
+    assert world.told[-1][1].gone == ("w1",)
+    assert run.state == "running"
+
+
+def test_an_executor_that_its_run_hears_of_may_be_missed_for_a_while(world: World) -> None:
+    world.join("w1")
+    world.begin("r1")
+    world.ordered.clear()
+    for nodes in ({}, {"w1": [0]}, {}, {"w1": [0]}):
+        world.news("r1", nodes=nodes)
+        world.turn()
+        world.clock.advance(599)
+    assert world.ordered == []
+    world.executor_ended("w1", "r1", why="")
+    for _ in range(3):
+        world.news("r1", nodes={})
+        world.turn()
+        world.clock.advance(1_000)
+    assert world.ordered == [], "its run has closed it"

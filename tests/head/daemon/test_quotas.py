@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from world_events import QUOTAS, events, happen, restarted
 from worlds import World
 
-from artos.protocol.control import RunNews, RunUp
+from artos.protocol.control import RunUp
 from artos.protocol.run_state import QUEUED
-from artos.protocol.views import RunFacts
 from head.daemon import status_api
 from head.daemon.effects import Finish
 from head.daemon.quotas import Quota, Quotas
@@ -71,7 +70,7 @@ def test_a_run_beyond_its_users_quota_waits_with_the_reason_and_nobody_behind_it
     assert slots_of(world, "a1") == {"w1": 4}
     assert world.scheduler.runs["a2"].state == QUEUED
     assert [wants(world, name) for name in ("a1", "a2", "b1")] == [4, 0, 4]
-    world.scheduler.run_news(RunNews("b1", "running", facts=RunFacts(actors=2)))
+    world.news("b1", actors=2)
     assert wants(world, "b1") == 2, "as many of its actors take part"
     assert waits_for(world, "a2") == "a quota: user ann holds 4 of 4 slots"
     assert slots_of(world, "b1") == {"w1": 8}, "whoever has no quota"

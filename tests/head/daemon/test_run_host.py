@@ -8,6 +8,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import pytest
 from artos.errors import Refused
 from artos.runs.checkpoint import MANIFEST
 from artos.runs.orders import RunOrder, read_order
-from artos.system.archives import Archives
+from artos.system.account import SystemAccount
+from artos.system.archives import Archives, name_of, pack
 from artos.transport.keys import Keys, new_run_keys
 from head.daemon import run_host, status_api, user_accounts
 from head.daemon.run import Run
@@ -116,3 +118,38 @@ def test_a_run_whose_account_is_not_used_has_its_own_keys_and_says_so(
 
 def no_process(*_: Any, **__: Any) -> Any:
     raise OSError(errno.EAGAIN, "no more processes")
+
+
+def test_code_that_other_runs_of_an_account_need_stays(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "no process more")
+
+    account = SystemAccount("me", os.geteuid(), os.getegid(), (), str(tmp_path))
+    monkeypatch.setattr(SystemAccount, "acting", lambda _: nullcontext())
+    monkeypatch.setattr(user_accounts, "may_switch", lambda: False)
+    accounts = UserAccounts({"ann": "me"}, tmp_path)
+    monkeypatch.setattr(accounts, "of", lambda _: account)
+    monkeypatch.setattr(accounts, "place", lambda _: tmp_path / "own")
+    monkeypatch.setattr(accounts, "give", lambda *_: None)
+    monkeypatch.setattr(run_host, "start", fails)
+    (user := tmp_path / "user").mkdir()
+    (user / "mine.py").touch()
+    all_code, own = Archives(tmp_path / "code"), Archives(tmp_path / "own" / "code")
+    run.archive, content = pack(user)
+    all_code.put(run.archive, content)
+    names = [name_of(bytes([number])) for number in range(17)]
+    for number, name in enumerate(names):
+        own.put(name, bytes([number]))
+    for name in names[:2]:
+        os.utime(own.folder / f"{name}.tar", (1.0, 1.0))
+    with (
+        RunHost(
+            tmp_path / "orders", all_code, f"ipc://{tmp_path}/head", "127.0.0.1", tmp_path,
+            accounts=accounts,
+        ) as host,
+        pytest.raises(Refused, match="no process more"),
+    ):  # fmt: skip
+        host.begin(run, {names[0]})
+    assert [name in own for name in (*names[:2], run.archive)] == [True, False, True]

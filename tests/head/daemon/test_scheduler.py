@@ -98,7 +98,8 @@ def test_the_exit_status_is_the_outcome(status, state, outcome, world: World) ->
 
 def test_its_last_words_count_more_than_its_status(world: World) -> None:
     world.begin("r1")
-    world.scheduler.run_news(msgspec.structs.replace(_news("r1"), state="refused", waits_for="why"))
+    news = msgspec.structs.replace(_news("r1"), state="refused", waits_for="why")
+    world.scheduler.run_news(news, world.clock.now())
     world.ended("r1", None)
     run = world.scheduler.runs["r1"]
     assert (run.state, run.outcome, run.why) == ("failed", "refused", "why")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 import pytest
 from world_events import restarted
@@ -37,7 +39,7 @@ def test_what_a_run_waits_for_until_it_is_up(world: World) -> None:
     world.join("w2", slots=2)
     assert waits_for(world, "r2") == "its registration"
     world.news("r1", "starting")
-    world.scheduler.run_news(RunNews("r1", "starting", "the learner"))
+    world.news("r1", "starting", "the learner")
     assert waits_for(world, "r1") == "the learner", "it knows better itself"
 
 
@@ -188,7 +190,7 @@ def test_a_run_is_told_that_an_executor_is_gone_after_which_no_other_is_opened(
 
 def test_news_are_told_apart_by_what_they_change(world: World) -> None:
     world.begin("r1")
-    run, say = world.scheduler.runs["r1"], world.scheduler.run_news
+    run, say = world.scheduler.runs["r1"], partial(world.scheduler.run_news, now=0.0)
     assert not say(RunNews("r1", "running", "", RunFacts(steps=0)))
     assert run.reached == 0
     assert not say(RunNews("r1", "running", "", RunFacts(steps=10)))

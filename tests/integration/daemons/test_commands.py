@@ -166,7 +166,7 @@ def admit(schedule: Scheduler, root: Path, **request: Any) -> Run:
 def test_no_weight_makes_what_is_held_infinite(
     weight: Any, schedule: Scheduler, tmp_path: Path
 ) -> None:
-    with pytest.raises(Refused, match=r"weight must be within 0\.001 and 1000, not"):
+    with pytest.raises(Refused, match=r"weight must be within 0\.001 and 1000, 1 is usual, not"):
         admit(schedule, tmp_path, workload="ppo", settings={"weight": weight})
     for given in (0.001, "1000"):
         assert admit(schedule, tmp_path, workload="ppo", settings={"weight": given}).weight

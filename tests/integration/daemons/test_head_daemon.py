@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from helpers import PATIENCE
 
-from artos.errors import Refused
+from artos.errors import MailboxFull, Refused
 from artos.protocol import control
 from artos.protocol.data import Chunk, Nudge
 from artos.protocol.message import Message, Refusal, Restarted
-from artos.system.archives import pack
+from artos.system.archives import PIECE, pack
 from artos.system.logging_setup import logging_to
 from artos.transport.keys import Keys, make_keys, revoke
 from artos.transport.messenger import Messenger
@@ -230,7 +230,7 @@ def test_a_node_speaks_for_itself_only(head: Head) -> None:
     assert "w2/a does not belong to node 'w1'" in other.heard[0].why
     assert head.nodes(head.peer("user:owner/1")).keys() == {"w1"}
     first.say(control.FetchArchive("0" * 64))
-    head.until(lambda: first.last(control.Archive), first)
+    head.until(lambda: first.last(control.ArchivePiece), first)
 
 
 @pytest.mark.parametrize(
@@ -300,12 +300,65 @@ def test_code_is_asked_for_once(head: Head, tmp_path: Path) -> None:
     request = {"ticket": "t", "workload": "a.py:x"}
     assert head.ask(user, control.Submit(request, name)).missing == name
     assert head.ask(user, control.Archive(name, content)).fault == ""
-    worker.say(control.FetchArchive(name))
-    head.until(lambda: worker.last(control.Archive), worker)
-    assert worker.last(control.Archive) == control.Archive(name, content)
-    worker.say(control.FetchArchive("0" * 64))
-    head.until(lambda: worker.last(control.Archive).archive == "0" * 64, worker)
-    assert worker.last(control.Archive).content == b""
+    assert fetched(head, worker, name) == control.ArchivePiece(name, 0, len(content), content)
+    assert fetched(head, worker, "0" * 64) == control.ArchivePiece("0" * 64)
+
+
+def fetched(head: Head, worker: Peer, name: str, offset: int = 0) -> control.ArchivePiece:
+    worker.heard.clear()
+    worker.say(control.FetchArchive(name, offset))
+    head.until(lambda: worker.last(control.ArchivePiece), worker)
+    piece = worker.last(control.ArchivePiece)
+    assert isinstance(piece, control.ArchivePiece)
+    return piece
+
+
+def test_of_code_that_nodes_fetch_the_head_holds_little(head: Head, tmp_path: Path) -> None:
+    """A piece for each node, however large the code is."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "large.bin").write_bytes(os.urandom(3 * PIECE))
+    name, content = pack(folder)
+    user, workers = head.peer("user:owner/1"), [joined(head, f"w{n}") for n in range(3)]
+    assert not head.ask(user, control.Archive(name, content)).fault
+    for worker in workers:
+        came = b""
+        while len(came) < len(content):
+            piece = fetched(head, worker, name, len(came))
+            assert 0 < len(piece.content) <= PIECE
+            assert (piece.offset, piece.size) == (len(came), len(content))
+            came += piece.content
+        assert came == content
+    assert fetched(head, workers[0], name, 10 * len(content)).content == b""
+
+
+def test_code_that_cannot_be_read_is_said_not_to_be_there(head: Head, tmp_path: Path) -> None:
+    """Else the executor that needs it would be waited for without end."""
+    worker = joined(head, "w1")
+    (head.folder / "runs" / ".head" / "code" / f"{'0' * 64}.tar").mkdir(parents=True)
+    assert fetched(head, worker, "0" * 64).size == 0
+
+
+def test_a_worker_that_has_lost_what_it_was_told_is_told_again(
+    head: Head, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It learns of that, and says hello again: who is told of nothing waits without end."""
+    worker = joined(head, "w1")
+    worker.heard.clear()
+    worker.messenger.forget("head")  # as after a fault in its messenger
+    head.until(lambda: worker.last(Restarted), worker)
+
+    def full(*_: object) -> None:
+        raise MailboxFull("to w1", 1)
+
+    worker.say(hello("w1"))
+    head.until(lambda: worker.last(control.Welcome), worker)
+    worker.heard.clear()
+    assert head.daemon is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(head.daemon._messenger, "send", full)
+        worker.say(control.FetchArchive("0" * 64))
+        head.until(lambda: worker.last(Restarted), worker)
 
 
 def test_code_stays_that_a_run_needs_to_go_on(head: Head, tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_a_run_whose_beginning_is_not_saved_does_not_begin(
 ) -> None:
     """Else the next head would not know of its process and begin it again beside it."""
     begun: list[str] = []
-    monkeypatch.setattr(RunHost, "begin", lambda _, run: begun.append(run.name))
+    monkeypatch.setattr(RunHost, "begin", lambda _, run, needed: begun.append(run.name))
     put, left = rows.put, [1]  # commits that find room: that of the submission
 
     def fails(*given: Any) -> None:
@@ -258,7 +258,7 @@ def test_who_was_to_be_told_to_end_by_the_last_head_is_told_by_the_next(
     up = control.RunUp("r1", 1, 1, b"", "", "", "", 4)
     scheduler.submit(Run("r1", {}, "r1", state="stopping", epoch=1, up=up))
     for state in ("stopping", "running", "running"):
-        scheduler.run_news(control.RunNews("r1", state))
+        scheduler.run_news(control.RunNews("r1", state), 0.0)
         head.daemon._dirty = True  # type: ignore[union-attr]
         head.daemon.turn()  # type: ignore[union-attr]
     assert told == ["r1"], "once"

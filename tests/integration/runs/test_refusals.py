@@ -59,10 +59,11 @@ INLINE = {
     ),
     "turns, beside other faults": (
         ["ppo", "--weight", "0", "--priority", "1001", "--set", "lr=-1"],
-        ["weight must be positive, 1 is usual, not 0", "priority must be within -1000 and 1000",
-         "lr must be"],
+        ["weight must be within 0.001 and 1000, 1 is usual, not 0",
+         "priority must be within -1000 and 1000", "lr must be"],
     ),
     "a weight that is no number": (["ppo", "--weight", "nan"], ["weight"]),
+    "a weight beyond all": (["ppo", "--weight", "1e9"], ["weight must be within 0.001 and 1000"]),
     "turns in other words": (
         ["ppo", "--weight", "much", "--priority", "1.5"],
         ["setting weight='much'", "setting priority='1.5'"],

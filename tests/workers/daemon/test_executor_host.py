@@ -153,14 +153,17 @@ def test_an_executor_of_an_older_epoch_makes_room(host: ExecutorHost) -> None:
     assert host.runs == {"r": 2}
 
 
-def test_an_executor_that_is_closed_and_wanted_again_is_another_one(host: ExecutorHost) -> None:
-    host.assign(assign())
-    host.step()
-    host.unassign("r")
-    host.assign(assign())
-    assert isinstance(until_told(host), ExecutorEnded)
-    host.step()
-    assert host.runs == {"r": 1}
+def test_an_executor_that_is_closed_and_wanted_again_is_another_one(
+    host: ExecutorHost, sleeper: executor_host._Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head is not told of the old one's end: it would take that for the new one's."""
+    host.unassign("s")
+    host.assign(sleeper.order.assign)
+    with monkeypatch.context() as patch:
+        patch.setattr(Child, "died", lambda _: 0)
+        assert host.step() == []
+    assert host._executors["s"] is not sleeper
+    assert host.runs == {"s": 1}
 
 
 def test_what_is_left_of_an_earlier_executor_ends_first(tmp_path: Path) -> None:
@@ -258,6 +261,18 @@ def test_the_folder_of_an_executor_that_still_closes_is_kept(
     host.assign(assign())
     host.step()
     assert (tmp_path / "runs" / "s").exists()
+
+
+def test_code_is_needed_as_long_as_an_executor_may_run_it(
+    host: ExecutorHost, sleeper: executor_host._Opened
+) -> None:
+    host.assign(msgspec.structs.replace(sleeper.order.assign, epoch=2, archive="1" * 64))
+    sleeper.order = msgspec.structs.replace(
+        sleeper.order, assign=msgspec.structs.replace(sleeper.order.assign, archive="2" * 64)
+    )
+    assert host.archives == {"1" * 64, "2" * 64}
+    host.unassign("s")
+    assert host.archives == {"2" * 64}, "it still closes"
 
 
 def test_slots_that_could_not_be_told_are_told_later(

@@ -77,7 +77,11 @@ def test_code_that_is_not_here_is_asked_for_once(carrier: RunCarrier, tmp_path: 
     assert carrier.step() == []
     Archives(tmp_path / "code").put(name, content)
     assert carrier.archive_came(name, "") == []
+    assert carrier.archives == {name}
+    assert carrier.step() == []
+    assert carrier.archives == {name}, "its process runs it"
     (ended,) = steps(carrier)
+    assert carrier.archives == set()
     assert isinstance(ended, RunEnded)
     assert ended.status == 0
 

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from artos.clock import ManualClock
-from artos.errors import DeadlineExceeded
-from artos.protocol.control import PROTOCOL, Leave, Leaving, Load, Welcome
+from artos.errors import DeadlineExceeded, Refused
+from artos.protocol.control import (
+    PROTOCOL,
+    ArchivePiece,
+    Assign,
+    CarryRun,
+    ExecutorEnded,
+    FetchArchive,
+    Leave,
+    Leaving,
+    Load,
+    RunEnded,
+    Welcome,
+)
 from artos.protocol.message import Message, Restarted
+from artos.system.archives import Archives, name_of
 from artos.system.faults import Faults
 from artos.transport.handshakes import LinkFault
-from artos.transport.keys import make_keys
+from artos.transport.keys import make_keys, new_run_keys
 from artos.transport.messenger import HEAD
 from artos.version import VERSION
 from workers.daemon import daemon
@@ -133,10 +147,82 @@ def test_a_head_that_answered_once_may_come_up_for_a_moment_only(
     worker.turn()
 
 
+ASSIGN = Assign("r2", 3, b"no plan", "/code", "", "tcp://h:1", "tcp://h:2", slots=1)
+
+
+def told_of_the_end(worker: WorkerDaemon, line: Line, *orders: Message) -> list[Message]:
+    line.told.clear()
+    line.says += orders
+    worker.turn()
+    return [each for each in line.told if isinstance(each, ExecutorEnded | RunEnded)]
+
+
+def test_who_waits_for_what_a_worker_that_leaves_was_to_open_is_told(
+    worker: WorkerDaemon, line: Line
+) -> None:
+    carry = CarryRun("r3", 4, {}, "", "/runs/r3", new_run_keys())
+    assert told_of_the_end(worker, line, Welcome(PROTOCOL, VERSION, 10.0)) == []
+    worker._stop()
+    executor, run = told_of_the_end(worker, line, ASSIGN, carry)
+    why = "its node leaves: its worker was told to stop"
+    assert executor == ExecutorEnded("r2", 3, why)
+    assert run == RunEnded("r3", 4, None, why)
+
+
+def test_who_waits_for_what_could_not_be_opened_is_told(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(head: str) -> str:
+        raise Refused([f"{head} is not there"])
+
+    assert told_of_the_end(worker, line, Welcome(PROTOCOL, VERSION, 10.0)) == []
+    monkeypatch.setattr(daemon, "endpoint_of", gone)
+    (ended,) = told_of_the_end(worker, line, ASSIGN)
+    assert isinstance(ended, ExecutorEnded)
+    assert (ended.run, ended.epoch) == ("r2", 3)
+    assert "is not there" in ended.why
+
+
+def test_code_comes_piece_by_piece(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One at a time, also where two have asked for it; what a cut link left is asked for anew."""
+    content = b"0123456789"
+    name, came = name_of(content), list[tuple[str, str]]()
+    monkeypatch.setattr(
+        worker._executors, "archive_came", lambda name, why: came.append((name, why)) or []
+    )
+
+    def told(*said: Message) -> list[Message]:
+        line.told.clear()
+        line.says += said
+        worker.turn()
+        return [each for each in line.told if isinstance(each, FetchArchive)]
+
+    def piece(begin: int, end: int) -> ArchivePiece:
+        return ArchivePiece(name, begin, len(content), content[begin:end])
+
+    assert told(Welcome(PROTOCOL, VERSION, 10.0), piece(0, 4)) == [FetchArchive(name, 4)]
+    assert told(piece(0, 4)) == []
+    assert told(Restarted()) == []
+    assert told(Welcome(PROTOCOL, VERSION, 10.0), piece(0, 4)) == [FetchArchive(name, 4)]
+    assert told(piece(4, 8)) == [FetchArchive(name, 8)]
+    assert came == []
+    assert told(piece(8, 10)) == []
+    assert came == [(name, "")]
+    assert Archives(tmp_path / "cache" / "artos" / "code").content(name) == content
+    assert told(ArchivePiece(name)) == []
+    assert "submit the run again" in came[-1][1]
+    assert told(ArchivePiece(name, 0, 3, b"bad")) == []
+    assert "damaged" in came[-1][1]
+
+
 class Executors:
     """An executor that does not end by itself."""
 
-    descriptors, runs, empty = (), ("r1",), False
+    descriptors, empty = (), False
+    runs: ClassVar = {"r1": 1}
+    archives: ClassVar = {name_of(b"live")}
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -149,6 +235,25 @@ class Executors:
 
     def kill(self) -> None:
         self.told.append("die")
+
+    def archive_came(self, name: str, why: str) -> list[Message]:
+        assert not why
+        return []
+
+
+def test_code_that_runs_here_makes_no_room_for_other_code(
+    worker: WorkerDaemon, line: Line, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = Archives(tmp_path / "cache" / "artos" / "code")
+    for content in (b"live", b"over", *(bytes([n]) for n in range(16))):
+        kept.put(name_of(content), content)
+    for content in (b"live", b"over"):
+        os.utime(kept.folder / f"{name_of(content)}.tar", (1.0, 1.0))
+    monkeypatch.setattr(worker, "_executors", Executors())
+    line.says.append(ArchivePiece(name_of(b"new"), 0, 3, b"new"))
+    worker.turn()
+    there = [name_of(content) in kept for content in (b"live", b"over", b"new")]
+    assert there == [True, False, True]
 
 
 def test_it_leaves_within_the_time_that_its_machine_still_has(
