@@ -174,11 +174,10 @@ class Scheduler:
         if run.facts and run.facts.nodes:
             self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
         heard = news.facts.nodes if news.facts and news.state == RUNNING else UNSET
-        if heard is not UNSET:
-            for node in self._nodes.in_order({*run.places.values()}):
-                up = node.name in heard
-                if ended := self.executors.heard_of(node.name, run.name, up=up, now=now):
-                    self.executor_ended(node, ended, now)
+        for node in self._nodes.in_order(() if heard is UNSET else {*run.places.values()}):
+            up = heard is not UNSET and node.name in heard
+            if ended := self.executors.heard_of(node.name, run.name, up=up, now=now):
+                self.executor_ended(node, ended, now)
         steps = run.facts.steps if run.facts else 0
         if steps > run.reached:
             run.reached, run.deaths = steps, 0
