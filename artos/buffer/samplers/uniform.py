@@ -101,8 +101,9 @@ def draw(
         if len(numbers) == count:
             break
     else:  # few rows can be learned from, or none
-        every = np.arange(ends[-1])
-        found = every[reader.transitions(_picks(sources, window, ends, every))]
+        found = np.arange(ends[-1])
+        if len(found):
+            found = found[reader.transitions(_picks(sources, window, ends, found))]
         if not len(found):
             raise NothingToSample(int(ends[-1]) + reader.stale, reader.stale)
         numbers = np.concatenate((numbers, rng.choice(found, count - len(numbers))))
