@@ -71,10 +71,10 @@ class RunMemory(Closing):
     ) -> None:
         self.plan, self._left = plan, left or {}
         self._folder, members = ShmFolder.create(name), plan.members
-        if run is not None and plan.keeps_rows:
-            self._folder.keep_for(run)
         self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
         try:
+            if run is not None and plan.keeps_rows:
+                self._folder.keep_for(run)
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
             self.beside = {

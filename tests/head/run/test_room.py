@@ -28,6 +28,7 @@ from artos.runs.run_memory import (
 )
 from artos.specs.actor_count import Manual
 from artos.specs.elastic import Elastic
+from artos.system.shm import shm_root
 
 
 @pytest.fixture
@@ -87,6 +88,16 @@ def test_a_resume_that_is_refused_leaves_the_rows_where_they_were(
         assert there == ["actor-0", "owner", f"{PRIORITIES}learner.update"]
     finally:
         killed.remove()
+
+
+def test_memory_that_cannot_be_kept_for_its_run_is_not_left_behind(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Plan, "keeps_rows", True)
+    before = {*shm_root().iterdir()}
+    with pytest.raises(FileNotFoundError):
+        RunMemory(plan, "unkept", tmp_path, tmp_path / "gone")
+    assert not [path for path in {*shm_root().iterdir()} - before if "unkept" in path.name]
 
 
 def test_images_in_memory_have_room_of_their_own(plan: Plan, tmp_path: Path) -> None:
