@@ -65,6 +65,7 @@ class Mailbox:
         ordered()
         size = int.from_bytes(self._bytes(tail, _LENGTH_BYTES), "little")
         message = self._bytes(tail + _LENGTH_BYTES, size)
+        ordered()  # it was read before its room is given back
         self._words[_TAIL] = tail + _LENGTH_BYTES + size
         return message
 

@@ -186,8 +186,8 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
         settings = with_address(found, reference.settings)
         if isinstance(found, Workload):
             # The user's module stays imported: what is set here is of this run alone.
-            own = replace(found, actor=copy(found.actor))
-            return _told(_override(own, settings, faults))
+            mine = replace(found, actor=copy(found.actor))
+            return _told(_override(mine, settings, faults))
         builder = _builder(reference.source, found)
         known = inspect.signature(builder).parameters
         ours = {n: v for n, v in settings.items() if n in EVERY and n not in known}
