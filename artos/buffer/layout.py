@@ -19,6 +19,9 @@ PAGE = 4096
 PREAMBLE_BYTES = 512
 KEY_HEADER_BYTES = 512
 MAX_CONSUMERS = 8
+MAX_KEYS = 8 * WORD - 1
+"""Of a block, the policy version included: each is a bit of the signed word of what is committed.
+"""
 
 
 class Consumer(msgspec.Struct, frozen=True):

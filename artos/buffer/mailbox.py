@@ -37,6 +37,11 @@ class Mailbox:
         self.doorbell = Doorbell(memory, offset + _WORDS_BYTES, create=create)
         self._data = memoryview(memory)[offset + header_bytes() : offset + header_bytes() + size]
 
+    def has_room(self, message: bytes) -> bool:
+        """Whether a message fits now, or never does."""
+        size = _LENGTH_BYTES + len(message)
+        return size > self.size or size <= self.size - (self._words[_HEAD] - self._words[_TAIL])
+
     def put(self, message: bytes) -> None:
         """Append a message and wake the reader.
 
@@ -65,6 +70,7 @@ class Mailbox:
         ordered()
         size = int.from_bytes(self._bytes(tail, _LENGTH_BYTES), "little")
         message = self._bytes(tail + _LENGTH_BYTES, size)
+        ordered()  # it was read before its room is given back
         self._words[_TAIL] = tail + _LENGTH_BYTES + size
         return message
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from artos.system import private_folder
 from artos.system.account import file_user
 from artos.system.child_modules import ChildModule
+from artos.system.durable import write_durably
 from artos.system.locks import FileLock, is_held
 from artos.system.machine import memory_id
 from artos.system.pidfd import PidFd
@@ -93,7 +94,9 @@ class ShmFolder:
     def keep_for(self, run: Path) -> None:
         """Have it kept, should its owner be killed, until the run in the folder ``run`` goes on."""
         (self.path / KEPT_FOR).symlink_to(run.resolve())
-        (run / _MEMORY).write_text(memory_id())
+        # While it cannot be read, rows that are kept would be taken for outdated, and removed.
+        if not ((run / _MEMORY).exists() and _was_last_here(run)):
+            write_durably(run / _MEMORY, memory_id().encode())
 
     def leave(self) -> None:
         """Leave it as if its owner were killed."""

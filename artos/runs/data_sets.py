@@ -20,6 +20,7 @@ from artos.buffer.data_block import Columns, DataBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.part_of_block import Part, stored_name
 from artos.buffer.rows_file import check_rows, rows_of
+from artos.buffer.samplers.episodes import TRUNCATIONS, has_marks
 from artos.errors import CheckpointFault, Refused
 from artos.runs.checkpoint import SAVED, Manifest, read_manifest
 from artos.specs.data import SET_NAME, DataSet, Rows
@@ -34,6 +35,7 @@ _UNREADABLE = (
     CheckpointFault, NotImplementedError,
 )  # fmt: skip
 _MOST_AGE = 255
+_ENDS = ("terminations", TRUNCATIONS)
 _MINARI = "minari:"
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _NO_ROWS = (
@@ -100,7 +102,7 @@ def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
             back = max(key.stack for key in spec.keys) - 1
             with _parts(source, back, data_set.policy) as parts:
                 block = DataBlock.filled(path, spec, parts)
-            faults += _unusable(block, spec.keys)
+            faults += _unusable(block, spec.keys, of_run=source.is_dir())
     except _UNREADABLE as error:
         faults.append(_why(source, error))
     if faults:
@@ -146,7 +148,7 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
+def _unusable(block: DataBlock, keys: Sequence[DataKey], *, of_run: bool) -> Iterator[str]:
     for key in keys:
         values = block.arrays[key.name]
         if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -156,6 +158,17 @@ def _unusable(block: DataBlock, keys: Sequence[DataKey]) -> Iterator[str]:
             yield f"{VALID_KEY!r} is False in all rows, so none is a transition"
         if key.name == AGES_KEY and values[0].any():
             yield f"{AGES_KEY!r} is not 0 in the first row: begin with an episode's first row"
+    ends = [block.arrays[key.name] for key in keys if key.name in _ENDS]
+    # Of a run some are lacking: where an actor was restarted, or the rows of another follow.
+    if ends and has_marks(block) and not of_run:
+        ended = np.logical_or.reduce(ends) & block.arrays[VALID_KEY]
+        lacking = ended & (np.roll(block.arrays[AGES_KEY], -1, axis=0) == 0)
+        # A file may have been made of one.
+        if 2 * lacking.sum() > ended.sum():
+            yield (
+                f"row {np.argwhere(lacking)[0][0]} ends an episode whose last observation has no "
+                f"row of its own: store one after it, in which {VALID_KEY!r} is False"
+            )
 
 
 def _examined(of: DataSet, path: Path, keys: Sequence[DataKey], faults: list[str]) -> DataSet:

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -119,9 +120,11 @@ def _import_file(path: Path) -> Any:
     try:
         with user_imports(str(path.parent)), until_a_run():
             spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise Refused([f"{path} cannot be imported: {last_lines(error)}"]) from error
+    except BaseException as error:
+        del sys.modules[name]  # also if the user has interrupted it: it is but half there
+        if isinstance(error, Exception):
+            raise Refused([f"{path} cannot be imported: {last_lines(error)}"]) from error
+        raise
     return module
 
 
@@ -182,7 +185,9 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
         found = load_object(reference.source, reference.folder)
         settings = with_address(found, reference.settings)
         if isinstance(found, Workload):
-            return _told(_override(found, settings, faults))
+            # The user's module stays imported: what is set here is of this run alone.
+            mine = replace(found, actor=copy(found.actor))
+            return _told(_override(mine, settings, faults))
         builder = _builder(reference.source, found)
         known = inspect.signature(builder).parameters
         ours = {n: v for n, v in settings.items() if n in EVERY and n not in known}

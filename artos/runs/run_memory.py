@@ -23,7 +23,7 @@ from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.buffer.past_versions import KeepingRegion, past_of, pinned
 from artos.buffer.request_block import RequestBlock
 from artos.buffer.request_block import block_bytes as request_bytes
-from artos.buffer.samplers.patterns import Uniform
+from artos.buffer.samplers.patterns import Sequences, Uniform
 from artos.buffer.samplers.priority_memory import PriorityMemory, memory_bytes
 from artos.buffer.segment import Segment, free_bytes
 from artos.buffer.shm_folder import (
@@ -71,10 +71,10 @@ class RunMemory(Closing):
     ) -> None:
         self.plan, self._left = plan, left or {}
         self._folder, members = ShmFolder.create(name), plan.members
-        if run is not None and plan.keeps_rows:
-            self._folder.keep_for(run)
         self.site = Site(str(self._folder.path), members.publisher, members, str(logs))
         try:
+            if run is not None and plan.keeps_rows:
+                self._folder.keep_for(run)
             self.board = Board.create(self.site.board_path, self.site.members)
             self.model = ModelBlock.create(self.site.model_path, plan.objects)
             self.beside = {
@@ -268,13 +268,17 @@ def needed_bytes(plan: Plan) -> int:
 
 
 def _priorities_bytes(plan: Plan) -> int:
-    """Those of live rows: data sets have theirs beside them, and are few."""
-    found = 0
+    """Those of live rows, and of each data set."""
+    found, data = 0, {each.name: memory_bytes(1, each.rows * each.envs) for each in plan.data}
     for draw in plan.draws:
-        if draw.live and not isinstance(draw.pattern, Uniform) and draw.pattern.alpha:
+        match draw.pattern:
+            case Uniform() | Sequences(alpha=0):
+                continue
+        if draw.live:
             part = plan.parts.get(draw.target.partition(".")[0])
             envs = part.envs if part else plan.envs
             found += memory_bytes(plan.actors, plan.capacity * envs)
+        found += sum(data[name] for name in draw.data)
     return found
 
 

@@ -27,7 +27,6 @@ from artos.buffer.object_region import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
 from artos.buffer.samplers.drawn_batch import DrawnBatch, Sampler, bound_lag, drawn
 from artos.buffer.samplers.episode_batch import EpisodeBatch
-from artos.clock import Deadline
 from artos.errors import (
     BadRow,
     DeadlineExceeded,
@@ -68,6 +67,8 @@ MOST_EPISODES = 1000
 _IDLE_SECONDS = 3600.0
 _LISTEN_SECONDS = 0.5
 """How often an actor that waits for room looks whether it was told to stop."""
+_ROOM_SECONDS, _LOOK_SECONDS = 600.0, 0.02
+"""For how long a member waits until the node takes its reports, and how often it looks."""
 _UNWRITTEN = -1
 _SHORT = (
     "sample wrote {} of {} rows: a round may have from one row to all of them, and fewer than all "
@@ -187,18 +188,18 @@ class ActorRole:
             Stopped: the round was not begun.
             DeadlineExceeded: no room in time.
         """
-        deadline = Deadline(self._patience)
-        while True:
-            last = self._stopped is None or deadline.left <= _LISTEN_SECONDS
+        # Those that were waited are counted: a clock goes on while a container is stopped.
+        seconds = min(_LISTEN_SECONDS, self._patience)
+        for _ in range(math.ceil(self._patience / seconds)):
             try:
-                self._block.allocate(rows, deadline.left if last else _LISTEN_SECONDS)
+                self._block.allocate(rows, seconds)
             except DeadlineExceeded as late:
                 if self._stopped is not None and self._stopped():
                     raise Stopped from None
-                if last:
-                    raise DeadlineExceeded(late.waited_for, self._patience) from None
+                waited_for = late.waited_for
             else:
                 return
+        raise DeadlineExceeded(waited_for, self._patience)
 
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
@@ -481,8 +482,20 @@ class Line:
             doorbell.drain()  # one look is for all that rang
 
     def send(self, message: FromMember) -> None:
-        """Report to the node."""
-        self._up.put(encode(message))
+        """Report to the node, as soon as it has taken enough of what was reported before.
+
+        Raises:
+            DeadlineExceeded: it has not made room in time.
+            MailboxFull: the message never fits.
+        """
+        data, waited = encode(message), 0.0
+        while not self._up.has_room(data):
+            if waited >= _ROOM_SECONDS:
+                what = f"room in mailbox {self._up.name}: the run takes no reports"
+                raise DeadlineExceeded(what, _ROOM_SECONDS)
+            time.sleep(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS  # no clock, as it goes on while a container is stopped
+        self._up.put(data)
         self.notify()
 
     def notify(self) -> None:

@@ -30,7 +30,7 @@ from head.records.run_folder import RunFolder, writing
 from head.records.shape import Shape
 from head.run import saved_learners, saved_triggers
 from head.run.handover import members_in
-from head.run.recorder import flattened, lacking_rows, named, with_rows
+from head.run.recorder import flattened, lacking_priorities, lacking_rows, named, with_rows
 from head.run.request import Request
 from head.run.saved_learners import OBJECT
 from triggers.registration import Registration, prepare
@@ -256,11 +256,18 @@ def _restore(
         for actor, block in () if goes_on else node.blocks.items():
             # Rows were written to the file after the manifest's were counted: actors went on.
             cut(block, min(handed_over(block), *manifest.rows[actor : actor + 1]))
-        node.restore_priorities(folder.checkpoint, manifest)
     except CheckpointFault as error:
         if node.plan.checkpoint == "all":
             raise
         return lacking_rows(manifest, error.why)
+    try:
+        node.restore_priorities(folder.checkpoint, manifest)
+    except CheckpointFault as error:
+        if node.plan.checkpoint == "all":
+            raise
+        for path in node.priorities:
+            path.unlink()
+        manifest = lacking_priorities(manifest, error.why)
     return with_rows(manifest) if left else manifest
 
 

@@ -81,6 +81,7 @@ _DRAWS = (
     "random streams of samplers, and the number of draws that are due, which is as if the ratio "
     "had been kept"
 )
+_PRIORITIES = "the priorities of rows: all are drawn as new ones are"
 RESTORED_ROWS = "the replay buffer"
 RESTORED_WITH_STATES = (
     "all rows, learned from or not, and who is to sample or learn next",
@@ -495,6 +496,11 @@ def lacking_rows(manifest: Manifest, why: str) -> Manifest:
     lacks = (f"{_REPLAY}: {why}" if each == _DRAWS else each for each in manifest.not_restored)
     there = tuple(each for each in manifest.restored if each != RESTORED_ROWS)
     return replace(manifest, restored=there, not_restored=tuple(lacks))
+
+
+def lacking_priorities(manifest: Manifest, why: str) -> Manifest:
+    """What is restored if the rows that were saved are there, and not their priorities."""
+    return replace(manifest, not_restored=(*manifest.not_restored, f"{_PRIORITIES}: {why}"))
 
 
 def named(arrays: dict[str, NDArray[Any]], plan: Plan) -> dict[str, NDArray[Any]]:

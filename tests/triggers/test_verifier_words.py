@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from test_verifier import SHIPPED, rows, table
 from trigger_helpers import KEYS, new_plan
 
+from artos.buffer.actor_block import ActorBlock
 from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger, TransferTrigger
 from triggers.table import Table
@@ -94,6 +97,18 @@ def test_a_block_has_room_for_eight_consumers(targets: int, fits: bool) -> None:
     plan = new_plan(wide, methods={"actors": ("sample",), "learner": tuple(methods)})
     words = f"{targets} targets consume rows: a block has room for 8"
     assert (words in faults(plan, wide)) is not fits
+
+
+@pytest.mark.parametrize(("count", "fits"), [(62, True), (63, False)])
+def test_a_block_has_room_for_so_many_keys(tmp_path: Path, count: int, fits: bool) -> None:
+    names = [*KEYS, *(f"more{n}" for n in range(count - len(KEYS)))]
+    many = new_plan(table(), data_keys=tuple(DataKey(name) for name in names))
+    words = f"actors write {count} data keys: a block has room for 62; "
+    assert any(fault.startswith(words) for fault in faults(many, table())) is not fits
+    if fits:  # as a block sees it
+        block = ActorBlock.create(tmp_path / "block", many.block(0))
+        block.commit(block.allocate(1) + 1)
+        assert block.written == 1
 
 
 def test_a_silent_method_of_no_learner_is_unknown() -> None:

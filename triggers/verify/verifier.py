@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from artos.buffer.layout import MAX_CONSUMERS
+from artos.buffer.layout import MAX_CONSUMERS, MAX_KEYS
 from artos.runs.plan import Plan
 from artos.specs.keys import ANSWER, EVALUATION, MODEL_PARAM, VERSION_KEY
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
@@ -147,6 +147,11 @@ def _edges(plan: Plan, table: Table) -> Iterator[str]:
         )
     if len(plan.consumers) > MAX_CONSUMERS:
         yield f"{len(plan.consumers)} targets consume rows: a block has room for {MAX_CONSUMERS}"
+    if len(plan.data_keys) >= MAX_KEYS:
+        yield (
+            f"actors write {len(plan.data_keys)} data keys: a block has room for {MAX_KEYS - 1}; "
+            "store several as one array, or leave out of data_keys what nothing reads"
+        )
     drawn = {name for part in parts_of(table) if part.draw for name in part.draw.data}
     for name in (each.name for each in plan.data if each.name not in drawn):
         yield (

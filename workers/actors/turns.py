@@ -16,6 +16,8 @@ from workers.actors.usage import Accounts
 from workers.host import pinning
 from workers.host.slots import Slot, SlotTable
 
+_MOST_CALLS = 64
+"""Invocations that a process has at once: a mailbox has room for as many, whatever they say."""
 _log = logging.getLogger(__name__)
 
 
@@ -126,7 +128,8 @@ class Turns:
             record.moved_to(slot)  # even if it failed: it would fail again
         # While others wait for a slot, an actor gets one invocation at a time.
         crowded = self._slots.is_crowded
-        while record.waiting and not (crowded and record.unanswered):
+        most = 1 if crowded else _MOST_CALLS
+        while record.waiting and record.unanswered < most:
             self._mail.passers[record.member].pass_message(record.next_call())
 
     def pin(self, record: ActorRecord, slot: Slot) -> None:

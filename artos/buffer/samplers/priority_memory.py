@@ -17,6 +17,7 @@ from artos.errors import LayoutMismatch
 _MAGIC, _VERSION = 0x4152544F_53505249, 1  # "ARTOSPRI"
 _HEAD = 8
 _START, _STOP, _TERM = 1, 2, 3
+_NO_TERM = -1
 
 
 def memory_bytes(blocks: int, cells: int) -> int:
@@ -90,6 +91,8 @@ class PriorityMemory:
             last = min(last, written.get(actor, last))
             first = max(min(first, last), last - self.cells, 0)
             self.known[_START : _STOP + 1, block] = first, max(first, last)
+            if actor in written:  # one of the same number may be another: a cluster counts anew
+                self.known[_TERM, block] = _NO_TERM
         self.leaves[~(np.isfinite(self.leaves) & (self.leaves >= 0))] = 0.0
         if not 0 < self.highest < np.inf:
             self.highest = 1.0

@@ -201,7 +201,7 @@ class TransitionReader:
     def _oldest(self) -> Ints:
         # Versions travel in the first stage, so no other key is reserved further.
         fence()  # all rows were copied before this check
-        reserved = [headers[-1].reserved for headers in self._headers]
+        reserved = [block.headers[VERSION_KEY].reserved for block in self.sources.blocks]
         fence()
         return self._readable(self._looked(RESERVED, reserved))
 

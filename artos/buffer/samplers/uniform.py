@@ -99,9 +99,16 @@ def draw(
             more = more[reader.transitions(_picks(sources, window, ends, more))]
         numbers = np.concatenate((numbers, more))
         if len(numbers) == count:
-            numbers.sort()
-            return _picks(sources, window, ends, numbers)
-    raise NothingToSample(int(ends[-1]) + reader.stale, reader.stale)
+            break
+    else:  # few rows can be learned from, or none
+        found = np.arange(ends[-1])
+        if len(found):
+            found = found[reader.transitions(_picks(sources, window, ends, found))]
+        if not len(found):
+            raise NothingToSample(int(ends[-1]) + reader.stale, reader.stale)
+        numbers = np.concatenate((numbers, rng.choice(found, count - len(numbers))))
+    numbers.sort()
+    return _picks(sources, window, ends, numbers)
 
 
 def _picks(sources: Sources, window: RowWindow, ends: Ints, numbers: Ints) -> Picks:

@@ -61,6 +61,18 @@ def test_a_writer_that_overwrites_much_in_every_copy_is_caught_up_with(
         assert sample["index"][:, 1].min() >= made[0].block.oldest()
 
 
+@pytest.mark.parametrize("keys", [("r", "obs"), (VERSION_KEY, "r", "obs")])
+def test_rows_that_are_written_in_stages_are_gone_with_the_first(
+    folder: ShmFolder, keys: tuple[str, ...]
+) -> None:
+    """Also where a table names the policy version among its keys, before the others."""
+    block = new_block(folder.path, (DataKey("obs"), DataKey("r")), 100)
+    block.reserve(100, ("obs", "r", VERSION_KEY))
+    block.commit(100)
+    block.reserve(150, ("r", VERSION_KEY))
+    assert TransitionReader([block], keys).window() == (50, 100)
+
+
 def test_a_reader_that_is_lapped_for_ever_gives_up(folder: ShmFolder, monkeypatch) -> None:
     """And names the actor whose rows are gone, of two."""
     made = histories(folder.path, 2, 1, 8, 8)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from buffer_helpers import new_block
 from sampler_helpers import NAMES, blocks_of, histories
 
+from artos.buffer.handed_over import cut
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.priority_memory import PriorityMemory, copied, memory_bytes
 from artos.buffer.samplers.sequences import SequenceSampler
 from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder
 from artos.errors import LayoutMismatch
+from artos.specs.keys import DataKey
 
 ACTORS, ENVS, CAPACITY = 2, 2, 12
 
@@ -101,6 +105,32 @@ def test_rows_that_were_cut_off_count_as_new(made, file) -> None:
     assert not known[1].any(), "its known rows are all gone"
     assert known[0][np.arange(20, 27) % CAPACITY].all(), "stacks need the rows before"
     assert not known[0][np.arange(27, 30) % CAPACITY].any()
+
+
+def test_a_row_whose_successor_is_cut_off_is_not_drawn_in_a_term_of_the_same_number(
+    folder: ShmFolder, file: Path
+) -> None:
+    """A cluster counts the places of an actor anew in each part of a run."""
+    marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8"))
+    block = new_block(folder.path, marks, CAPACITY)
+    drawn = partial(PrioritisedSampler, {0: block}, ("ages",), 64, next_keys=("ages",), seed=1)
+
+    def episode(rows: int) -> None:
+        start = block.allocate(rows)
+        block.arrays["valid"][start : start + rows] = True
+        block.arrays["ages"][start : start + rows, 0] = np.arange(rows)
+        block.commit(start + rows)
+
+    block.begin_term(1, 0)
+    episode(10)
+    drawn(memory=file).sample()
+    cut(block, 5)
+    PriorityMemory(Segment.attach(file)).forget({0: 5})
+    block.incarnation = 0
+    block.begin_term(1, 5)
+    episode(5)
+    steps = set(drawn(memory=file).sample()["index"][:, 1].tolist())
+    assert steps == {0, 1, 2, 3, 5, 6, 7, 8}
 
 
 def test_data_sets_are_left_as_they_are(made, file) -> None:

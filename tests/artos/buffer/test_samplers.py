@@ -106,6 +106,21 @@ def test_rows_that_are_no_transitions_are_never_drawn(folder: ShmFolder) -> None
         assert found == {(0, 12, 1), (0, 13, 0)}
 
 
+@pytest.mark.parametrize("among", [50, 5000])
+def test_the_few_rows_that_can_be_learned_from_are_found(folder: ShmFolder, among: int) -> None:
+    block = new_block(folder.path, (DataKey("valid", (), "bool"),), among)
+    block.allocate(among)
+    few = np.arange(3, among, 50)
+    block.arrays["valid"][...] = np.isin(np.arange(among), few)[:, None]
+    block.commit(among)
+    sampler = UniformSampler({0: block}, ("valid",), 256, seed=1)
+    drawn = np.concatenate([sampler.sample()["index"][:, 1].copy() for _ in range(20)])
+    counts = np.bincount(drawn)[few]
+    assert counts.sum() == len(drawn)
+    mean = len(drawn) / len(few)
+    assert np.abs(counts - mean).max() < 5 * mean**0.5
+
+
 def test_old_policies_are_left_out_and_counted(folder: ShmFolder) -> None:
     made = histories(folder.path, 2, 2, 30, 20)
     for kind in (UniformSampler, PrioritisedSampler):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from artos.buffer.segment import Segment, free_bytes
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import LayoutMismatch, ShmTooSmall
 from artos.specs.keys import ArraySpec, DataKey
+from artos.system.machine import memory_id
 
 KEYS = (DataKey("rewards"),)
 
@@ -230,8 +233,31 @@ def test_the_rows_of_a_killed_run_are_kept_until_it_goes_on_or_is_given_up(
     assert list(shm.iterdir()) == []
 
 
+def test_rows_stay_kept_for_a_run_whose_folder_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / ".memory"
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for before in (memory_id(), "another machine's"):
+        memory.write_text(before)
+        folder = ShmFolder.create("run")
+        try:
+            refused = before != memory_id()
+            with pytest.raises(OSError, match="No space") if refused else nullcontext():
+                folder.keep_for(tmp_path)
+        finally:
+            folder.remove()
+        assert memory.read_text() == before
+        assert [*tmp_path.iterdir()] == [memory]
+
+
 USER = """
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from artos.buffer.segment import Segment
 folder = Path(sys.argv[2])

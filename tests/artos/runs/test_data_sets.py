@@ -187,6 +187,27 @@ def test_values_that_no_one_could_use_are_refused(
         block_of(shm, data_set)
 
 
+@pytest.mark.parametrize("ends", ["terminations", "truncations"])
+def test_episodes_without_a_row_for_their_last_observation_are_refused(
+    ends: str, tmp_path: Path, shm: Path
+) -> None:
+    """Their last transitions have no successor: they would never be drawn."""
+    never = np.zeros(15, bool)
+    whole = {"valid": ~never, "terminations": never, "truncations": never}
+    ended = np.arange(15) % 5 == 4
+    data_set = found(tmp_path, stored(tmp_path, **whole | {ends: ended}))
+    with pytest.raises(Refused, match="row 4 ends an episode whose last observation has no row"):
+        block_of(shm, data_set)
+
+
+def test_a_file_that_was_made_of_a_run_may_lack_a_last_observation(
+    tmp_path: Path, shm: Path
+) -> None:
+    rows = episodes(3)
+    data_set = found(tmp_path, stored(tmp_path, **{n: a[:-1] for n, a in rows.items()}))
+    assert block_of(shm, data_set).written == 14
+
+
 def test_a_file_that_has_changed_since_is_refused(tmp_path: Path, shm: Path) -> None:
     data_set = found(tmp_path, stored(tmp_path))
     np.savez(tmp_path / "demos.npz", **episodes(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ from named import LEARNER, acting
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec, Consumer
 from artos.buffer.mailbox import Board
-from artos.protocol.invocations import Done, Invoke, Stop, encode
-from artos.runtime.member import ActorRole, Line, Stopped, serve
+from artos.errors import DeadlineExceeded, MailboxFull
+from artos.protocol.invocations import Done, Failed, Invoke, Stop, encode
+from artos.runtime import member as members
+from artos.runtime.member import MOST_EPISODES, ActorRole, Line, Stopped, serve
 from artos.specs.keys import DataKey
 from artos.specs.members import Members
 
@@ -91,24 +94,78 @@ def test_it_says_whether_something_is_to_be_handed_over(board: Board) -> None:
     assert line.stop == Stop(hand_over="held")
 
 
+def without_room(line: Line, folder: Path, deadline: float) -> tuple[ActorBlock, ActorRole]:
+    """An actor whose block is full of rows that a learner holds."""
+    consumers = (Consumer("learner.update", ("rewards",)),)
+    spec = BlockSpec(0, (DataKey("rewards"),), 4, 1, consumers, "wait")
+    block = ActorBlock.create(folder / "block", spec)
+    block.allocate(4)
+    block.commit(4)
+    plan = SimpleNamespace(deadline=deadline, steps=4, short_rounds=False)
+    context: Any = SimpleNamespace(block=block, actor=0, plan=plan)
+    actor: Any = SimpleNamespace(setup=lambda _: None)
+    model: Any = None
+    return block, ActorRole(actor, context, model, stopped=line.told_to_stop)
+
+
 def test_an_actor_that_waits_for_room_ends_without_having_begun(
     board: Board, tmp_path: Path
 ) -> None:
     """The rows that it waits for are held by a learner that learns no more."""
     (member,) = acting(0)
-    consumers = (Consumer("learner.update", ("rewards",)),)
-    spec = BlockSpec(0, (DataKey("rewards"),), 4, 1, consumers, "wait")
-    block = ActorBlock.create(tmp_path / "block", spec)
-    block.allocate(4)
-    block.commit(4)
     line, down = Line(board, member), board.down(member)
-    plan = SimpleNamespace(deadline=600.0, steps=4, short_rounds=False)
-    context: Any = SimpleNamespace(block=block, actor=0, plan=plan)
-    actor: Any = SimpleNamespace(setup=lambda _: None)
-    model: Any = None
-    role = ActorRole(actor, context, model, stopped=line.told_to_stop)
+    block, role = without_room(line, tmp_path, 600.0)
     down.put(encode(Invoke(1, "actors.sample", "sample", stop=8)))
     down.put(encode(Stop(hand_over="held")))
     assert serve(role, line) == 0
     assert block.written == 4
     assert board.up(member).take() is None
+
+
+def test_while_its_container_is_stopped_an_actor_has_not_waited_for_room(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (member,) = acting(0)
+    block, role = without_room(Line(board, member), tmp_path, 1.0)
+    waits = list[float]()
+
+    def wait(rows: int, seconds: float) -> int:
+        waits.append(seconds)
+        monkeypatch.setattr(time, "monotonic", lambda: 1e6 * len(waits))
+        raise DeadlineExceeded("room", seconds)
+
+    monkeypatch.setattr(block, "allocate", wait)
+    with pytest.raises(DeadlineExceeded, match="gave up after 5 s waiting for room"):
+        role.run(Invoke(1, "actors.sample", "sample", stop=8))
+    assert sum(waits) == 5.0
+
+
+def test_reports_wait_until_the_run_takes_those_before(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three rounds of very short episodes are more than a mailbox holds."""
+    (member,) = acting(0)
+    line, up = Line(board, member), board.up(member)
+    many = (1.0,) * MOST_EPISODES
+    rounds = [Done(n, 0, {}, {}, many, (1,) * MOST_EPISODES, begun=many) for n in range(4)]
+    taken = list[bytes | None]()
+    monkeypatch.setattr(time, "sleep", lambda _: taken.append(up.take()))
+    for done in rounds:
+        line.send(done)
+    assert 0 < len(taken) < len(rounds), "only as many as room is needed for"
+    taken += iter(up.take, None)
+    assert taken == [encode(done) for done in rounds]
+
+
+def test_a_report_that_nobody_makes_room_for_says_so(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (member,) = acting(0)
+    line = Line(board, member)
+    monkeypatch.setattr(members, "_ROOM_SECONDS", 0.0)
+    half = Failed(1, 0, "x" * 20_000)
+    line.send(half)
+    with pytest.raises(DeadlineExceeded, match="room in mailbox from actor 0"):
+        line.send(half)
+    with pytest.raises(MailboxFull):
+        line.send(Failed(1, 0, "x" * 40_000))

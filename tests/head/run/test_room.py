@@ -12,6 +12,8 @@ import pytest
 from elastic_loop import full_batch, troupe
 
 from artos.buffer.actor_block import ActorBlock
+from artos.buffer.samplers.patterns import Draw, Pattern, Prioritised, Sequences, Uniform
+from artos.buffer.samplers.priority_memory import memory_bytes
 from artos.buffer.shm_folder import PRIORITIES, ShmFolder, reap_orphans
 from artos.errors import MemoryTooSmall, Refused
 from artos.runs import run_memory
@@ -27,7 +29,9 @@ from artos.runs.run_memory import (
     needed_bytes,
 )
 from artos.specs.actor_count import Manual
+from artos.specs.data import DataSet
 from artos.specs.elastic import Elastic
+from artos.system.shm import shm_root
 
 
 @pytest.fixture
@@ -49,6 +53,27 @@ def test_a_run_is_refused_where_it_would_be_killed(
     leave(monkeypatch, needed_bytes(plan) - 1)
     with pytest.raises(MemoryTooSmall, match="use fewer actors, envs or steps, or raise the limit"):
         check_space(plan)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        (Uniform(8), False), (Sequences(8, 4), False), (Sequences(8, 4, alpha=0.9), True),
+        (Prioritised(8), True), (Prioritised(8, alpha=0), True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("of_data", [0, 3, 8])
+def test_all_priorities_that_a_learner_keeps_are_counted(
+    plan: Plan, pattern: Pattern, kept: bool, of_data: int
+) -> None:
+    if of_data:
+        demos = DataSet("demos", "/demos.npz", rows=5000, envs=2, keys=plan.data_keys)
+        plan = msgspec.structs.replace(plan, data=(demos,))
+    draw = Draw("learner.update", ("rewards",), pattern, data={"demos": of_data} if of_data else {})
+    files = [memory_bytes(plan.actors, plan.capacity * plan.envs)] if of_data < 8 else []
+    files += [memory_bytes(1, 5000 * 2)] if of_data else []
+    drawing = msgspec.structs.replace(plan, draws=(draw,))
+    assert needed_bytes(drawing) - needed_bytes(plan) == (sum(files) if kept else 0)
 
 
 def test_a_worker_opens_no_block_beyond_its_limit(
@@ -87,6 +112,16 @@ def test_a_resume_that_is_refused_leaves_the_rows_where_they_were(
         assert there == ["actor-0", "owner", f"{PRIORITIES}learner.update"]
     finally:
         killed.remove()
+
+
+def test_memory_that_cannot_be_kept_for_its_run_is_not_left_behind(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(Plan, "keeps_rows", True)
+    before = {*shm_root().iterdir()}
+    with pytest.raises(FileNotFoundError):
+        RunMemory(plan, "unkept", tmp_path, tmp_path / "gone")
+    assert not [path for path in {*shm_root().iterdir()} - before if "unkept" in path.name]
 
 
 def test_images_in_memory_have_room_of_their_own(plan: Plan, tmp_path: Path) -> None:

@@ -130,26 +130,29 @@ def test_a_run_that_saves_its_model_only_goes_on_with_its_buffer(
 
 
 @pytest.mark.long
-def test_rows_that_cannot_be_read_are_told_of_where_only_the_model_is_to_be_saved(
-    start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
+@pytest.mark.parametrize("what", ["rows", "priorities"])
+def test_what_cannot_be_read_is_told_of_where_only_the_model_is_to_be_saved(
+    start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path, what: str
 ) -> None:
-    running = start(*RUN, "--set", "total_steps=1000000")
+    running = start(*RUN, "--set", "total_steps=1000000", "--set", "prioritised=true")
     checkpoint = home / "off" / "checkpoint"
     running.until(
         lambda: (checkpoint / "manifest.json").exists() and read_manifest(checkpoint).steps > 3_000
     )
     running.signal(signal.SIGINT)
     running.process.wait(PATIENCE)
-    (rows,) = checkpoint.glob("rows-*")
-    rows.write_bytes(rows.read_bytes()[:-1])
+    (file,) = checkpoint.glob(f"{what}-*")
+    file.write_bytes(file.read_bytes()[:-1])
     resume = ("run", "--resume", "off", "--json", "--total-steps", 10_000)
     refused = artos(*resume, *ALL)
     assert refused.status == 2
-    assert f"{rows.name} is damaged or truncated" in refused.err
+    assert f"{file.name} is damaged or truncated" in refused.err
     again = artos(*resume)
     assert again.status == 0, again.err
-    assert "replay buffer: it is empty" in " ".join(again.err.split())
-    assert "damaged or truncated" in " ".join(again.err.split())
+    told = " ".join(again.err.split())
+    assert ("replay buffer: it is empty" in told) == (what == "rows")
+    assert ("the priorities of rows: all are drawn as new ones" in told) == (what == "priorities")
+    assert "damaged or truncated" in told
 
 
 @pytest.mark.long

@@ -47,6 +47,19 @@ def test_with_room_for_all_invocations_go_straight_through(host: Any) -> None:
     assert there.state(ONE) is State.PARKED
 
 
+def test_of_many_invocations_as_many_go_through_as_a_mailbox_holds(host: Any) -> None:
+    """``RoundTrigger(ahead=200)`` asks for 200 rounds at once."""
+    there = host()
+    there.up(ONE)
+    there.ask(*[ONE] * 200)
+    assert there.served == [ONE] * 64
+    there.answer(*[ONE] * 64)
+    assert there.served == [ONE] * 128
+    there.answer(*[ONE] * 136)
+    assert there.served == [ONE] * 200
+    assert there.state(ONE) is State.PARKED
+
+
 @pytest.mark.parametrize("pin", [True, False])
 def test_a_new_process_is_moved_to_a_cpu_only_if_that_is_wanted(
     tmp_path: Path, pin: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

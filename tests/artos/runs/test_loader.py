@@ -1,0 +1,51 @@
+"""What a workload of the user's is loaded from is as it was afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artos.runs.loader import load_object, load_workload
+from artos.specs.reference import Reference
+
+OBJECT = """
+from triggers.algorithms.dqn import workload as dqn
+
+mine = dqn("CartPole-v1", actors=1, total_steps=100)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "kept_as_it_is.py"
+
+
+@pytest.fixture(autouse=True)
+def no_trace(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop(f"artos_user_{file.stem}", None)
+
+
+def test_each_run_of_a_workload_has_its_own_environment(file: Path) -> None:
+    """The file is imported once in a process that loads two runs of it."""
+    file.write_text(OBJECT)
+    before = load_object(f"{file}:mine").actor.final_observations
+    envs = [
+        load_workload(Reference(f"{file}:mine", settings)).actor.env
+        for settings in ({"env": "Acrobot-v1"}, {})
+    ]
+    assert envs == ["Acrobot-v1", "CartPole-v1"]
+    assert load_object(f"{file}:mine").actor.final_observations == before is False
+
+
+@pytest.mark.parametrize("ends", ["KeyboardInterrupt", "SystemExit"])
+def test_a_file_whose_import_was_interrupted_is_imported_anew(file: Path, ends: str) -> None:
+    file.write_text(f"first = 1\nraise {ends}\nsecond = 2\n")
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        load_object(f"{file}:second")
+    file.write_text("second = 2\n")
+    assert load_object(f"{file}:second") == 2
