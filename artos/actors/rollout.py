@@ -193,7 +193,7 @@ class RolloutActor(Continuing):
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(
             context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays,
-            branch=self.continued,
+            branch=self.continued if context.plan.objects else None,  # else it is not learned from
         )  # fmt: skip
         self._seed, self._branched = seed_of(context.seed, 1), 0
         self.version, self._info = -1, who
