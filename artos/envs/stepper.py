@@ -173,7 +173,7 @@ class Stepper:
             seeds = [seed + i // alike for i in range(self.envs)]
         try:
             obs, info = pair_of(self.env.reset(seed=seeds))
-            self._lives = info.get("lives")
+            self._lives = np.array(info["lives"]) if "lives" in info else None
             if ABSENT in info and self._waits:
                 self._resetting[:] = info[ABSENT]
             return self._seen(obs, info)
