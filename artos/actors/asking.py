@@ -114,9 +114,9 @@ class AskingActor(RolloutActor):
                     part.ask((step + 1) % capacity)
                 environment += clock() - decided
                 inference += decided - begun
+                if step + 1 == stop:  # before another one steps: it may write into what was seen
+                    part.end_round(row)
             self._versions[row] = self.version = min(part.version for part in parts)
-        for part in parts:
-            part.end_round(row)
         return {"environment": environment, "inference": inference}
 
     def episodes(self) -> tuple[tuple[float, ...], tuple[int, ...]]:

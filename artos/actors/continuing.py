@@ -51,7 +51,7 @@ class Continuing(Actor):
         return seen, Played(*self._stepper.so_far(env))
 
     def state_of(self, env: int) -> dict[str, Any]:
-        """The state of one environment in mid-episode, between two rounds; see ``put_state``.
+        """The state of one environment and its episode, between two rounds; see ``put_state``.
 
         Raises:
             NotBranched: it cannot be cloned.
@@ -85,15 +85,17 @@ class Continuing(Actor):
         acts by the policy, with random streams of its own, until the episode ends or for so many
         ``steps`` (0: no limit), but begins with the action ``first[k]`` if there are such. With
         ``past`` it acts with the weights of ``bound.past(past)``. What the actor does afterwards is
-        what it would have done without.
+        what it would have done without. Where the episode has just ended, nothing is left to play.
 
         Raises:
-            NotBranched: the environments, or the policy, cannot be cloned, or not now.
+            NotBranched: the environments, or the policy, cannot be cloned.
             ValueError: no such version is ever kept.
         """
         if first and len(first) != times:
             raise NotBranched(_FIRST.format(len(first), times))
         info, stepper, acts = self._info, self._stepper, self.bound
+        if stepper.is_over(env):
+            return [Played(0.0, 0, ended=True)] * times
         if past:
             then = acts.past(past)
             objects, pasts = {**acts.objects, **then.objects}, acts.pasts[past:]
@@ -107,7 +109,8 @@ class Continuing(Actor):
         except NotKept as error:
             raise NotBranched(_POLICY.format(error.why)) from error
         ended, observations = stepper.exchange_ended(), self._observations
-        info.branch, greedy, found = None, info.greedy, []
+        branch, greedy, found = info.branch, info.greedy, list[Played]()
+        info.branch = None
         for number in range(times):
             self._branched += 1
             seed = seed_of(self._seed, self._branched)
@@ -132,7 +135,7 @@ class Continuing(Actor):
                 set_global_streams(of_process)
                 stepper.exchange_ended()
         stepper.exchange_ended(ended)
-        info.branch, info.greedy = self.continued, greedy
+        info.branch, info.greedy = branch, greedy
         return found
 
     def _act_as(self, bound: Bound) -> None:

@@ -193,7 +193,8 @@ class RolloutActor(Continuing):
         self._state = RecurrentState(self.declared.state, self.envs)
         who = ActInfo(
             context.actor, context.plan.actors, greedy=context.greedy, state=self._state.arrays,
-            branch=self.continued, learned_from=context.learned_from,
+            branch=self.continued if context.learned_from else None,
+            learned_from=context.learned_from,
         )  # fmt: skip
         self._seed, self._branched = seed_of(context.seed, Purpose.CONTINUATIONS), 0
         self.version, self._info = -1, who

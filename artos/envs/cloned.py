@@ -42,11 +42,12 @@ def state_of(env: gym.Env[Any, Any]) -> EnvState:
         while isinstance(env, gym.Wrapper):
             wrappers.append(_attributes(env))
             env = env.env
-        if (clone := _method(env, "clone_state", "restore_state")) is not None:
-            return EnvState(tuple(wrappers), b"", clone())
+        # Its own clone_state leaves out the emulator's random stream.
         if (emulator := getattr(env, "ale", None)) is not None:
             own = emulator.cloneState(include_rng=True)
             return EnvState(tuple(wrappers), _attributes(env), own)
+        if (clone := _method(env, "clone_state", "restore_state")) is not None:
+            return EnvState(tuple(wrappers), b"", clone())
         return EnvState(tuple(wrappers), _attributes(env), None)
     except NotKept as error:
         raise NotBranched(_HOW.format(type(env).__name__, error.why)) from error
@@ -58,12 +59,12 @@ def put_state(env: gym.Env[Any, Any], state: EnvState) -> None:
         assert isinstance(env, gym.Wrapper)
         vars(env).update(unpickled(wrapper))
         env = env.env
-    if (restore := _method(env, "restore_state", "clone_state")) is not None:
+    if state.attributes:
+        vars(env).update(unpickled(state.attributes))
+        if state.own is not None:
+            env.ale.restoreState(state.own)  # type: ignore[attr-defined]
+    elif (restore := _method(env, "restore_state", "clone_state")) is not None:
         restore(state.own)
-        return
-    vars(env).update(unpickled(state.attributes))
-    if state.own is not None:
-        env.ale.restoreState(state.own)  # type: ignore[attr-defined]
 
 
 def _attributes(part: Any) -> bytes:

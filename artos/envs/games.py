@@ -118,7 +118,8 @@ class Games:
             self._take(number, found[0], found[4])
             for row, agent in rows:
                 if agent not in there:
-                    self.out[row] = not (agent in game.agents and agent in found[0])
+                    over = found[2].get(agent) or found[3].get(agent)  # it may be listed still
+                    self.out[row] = over or not (agent in game.agents and agent in found[0])
                     continue
                 if any(agent not in each for each in found[:4]):
                     raise BadRow("rewards", 0, 0, _LOST.format(agent))

@@ -73,8 +73,8 @@ def make_vector(
 
     ``env`` is one of
 
-    - a Gymnasium id (``CartPole-v1``), ``module:ID`` where importing the module registers it;
-      without a version the latest is meant;
+    - a Gymnasium id (``CartPole-v1``), without a version the latest; ``module:ID`` with its version
+      where importing the module registers it;
     - ``vector:ID`` for the id's own vectorised implementation where it has one;
     - an Atari id (``PongNoFrameskip-v4``, ``ALE/Pong-v5``): the standard preprocessing;
     - ``pettingzoo:MODULE`` (``pettingzoo:classic.rps_v2``, or a module of your own with a function

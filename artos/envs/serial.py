@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -24,6 +24,17 @@ from artos.errors import Refused
 
 _NOTHING: dict[str, Any] = {}
 _LIVES = "lives"
+
+
+class SerialState(NamedTuple):
+    """The state of one of several environments."""
+
+    env: EnvState
+    shown: dict[Any, Any]
+    waiting: bool
+    """Whether it is reset next."""
+    wanted: dict[str, Any]
+    """Settings that it takes over then."""
 
 
 class SerialVectorEnv(VectorEnv[Any, Any, Any]):
@@ -166,20 +177,23 @@ class SerialVectorEnv(VectorEnv[Any, Any, Any]):
             return _NOTHING
         return {COMPONENTS: np.stack([env.paid for env in self._several])}
 
-    def state_of(self, env: int) -> tuple[EnvState, dict[Any, Any]]:
+    def state_of(self, env: int) -> SerialState:
         """The state of one of the environments, and what it shows.
 
         Raises:
             NotBranched: it cannot be cloned.
         """
-        return state_of(self.envs[env]), {path: a[env].copy() for path, _, a in self._parts}
+        shown = {path: array[env].copy() for path, _, array in self._parts}
+        wanted = {**self.coming.wanted[env]}
+        return SerialState(state_of(self.envs[env]), shown, env in self._waiting, wanted)
 
-    def put_state(self, env: int, state: tuple[EnvState, dict[Any, Any]]) -> None:
+    def put_state(self, env: int, state: SerialState) -> None:
         """Have one of the environments go on from a state of this or another one."""
-        put_state(self.envs[env], state[0])
+        put_state(self.envs[env], state.env)
         for path, _, array in self._parts:
-            array[env] = state[1][path]
-        self._waiting = [each for each in self._waiting if each != env]
+            array[env] = state.shown[path]
+        self._waiting = [*(each for each in self._waiting if each != env), *[env] * state.waiting]
+        self.coming.wanted[env] = {**state.wanted}
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of every environment, behind its wrappers."""

@@ -32,18 +32,19 @@ class Coming:
     """
 
     def __init__(self, envs: int) -> None:
-        self._wanted: list[dict[str, Any]] = [{} for _ in range(envs)]
+        self.wanted: list[dict[str, Any]] = [{} for _ in range(envs)]
+        """What each has not taken over yet."""
 
     def want(self, values: Values) -> None:
         """All of them are to have these values from their next episode on."""
-        for wanted in self._wanted:
+        for wanted in self.wanted:
             wanted.update(values)
 
     def begin(self, number: int, env: Any) -> None:
         """The environment of this number is about to be reset."""
-        for name, value in self._wanted[number].items():
+        for name, value in self.wanted[number].items():
             _put(env, name, value)
-        self._wanted[number].clear()
+        self.wanted[number].clear()
 
 
 def _put(env: Any, name: str, value: Any) -> None:

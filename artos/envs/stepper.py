@@ -173,7 +173,7 @@ class Stepper:
             seeds = [seed + i // alike for i in range(self.envs)]
         try:
             obs, info = pair_of(self.env.reset(seed=seeds))
-            self._lives = info.get("lives")
+            self._lives = np.array(info["lives"]) if "lives" in info else None
             if ABSENT in info and self._waits:
                 self._resetting[:] = info[ABSENT]
             return self._seen(obs, info)
@@ -321,30 +321,33 @@ class Stepper:
         return obs
 
     def state_of(self, env: int) -> dict[str, Any]:
-        """The state of one environment and of its present episode.
+        """The state of one environment and of its present episode, even if that has just ended.
 
         Raises:
             NotBranched: it cannot be cloned.
         """
         if not isinstance(self.env, SerialVectorEnv):
             raise NotBranched(_NOT_SINGLE.format(self.spec.name, type(self.env).__name__))
-        if self._resetting[env]:
-            raise NotBranched(_OVER)
         rows = {name: getattr(self, name)[env].copy() for name in self._of_episodes()}
-        return {"env": self.env.state_of(env), **rows}
+        return {"env": self.env.state_of(env), "number": self._number, **rows}
 
     def put_state(self, env: int, state: Mapping[str, Any]) -> None:
         """Have one environment go on from a state, as an episode that had been its own."""
         assert isinstance(self.env, SerialVectorEnv)
-        self._seeded = None
-        self.env.put_state(env, state["env"])
-        self._resetting[env] = False
+        self._seeded, held = None, state["env"]
+        if state["number"] != self._number:  # it lacks what was set since
+            held = held._replace(wanted=self._wanted)
+        self.env.put_state(env, held)
         for name in self._of_episodes():
             getattr(self, name)[env] = state[name]
 
     def _of_episodes(self) -> tuple[str, ...]:
         lives = () if self._lives is None else ("_lives",)
-        return ("ages", "configurations", "_returns", "_lengths", *lives)
+        return ("ages", "configurations", "_returns", "_lengths", "_resetting", *lives)
+
+    def is_over(self, env: int) -> bool:
+        """Whether its episode has ended, and the next step only begins another one."""
+        return bool(self._resetting[env])
 
     def exchange_ended(self, ended: Sequence[list[Any]] = ()) -> tuple[list[Any], ...]:
         """Take what was noted of episodes that ended since ``drain_episodes``, and note this."""
@@ -403,7 +406,6 @@ _NOT_SINGLE = (
     "environment {} is a vector environment ({}), whose parts have no state of their own: let a "
     "factory return a single one"
 )
-_OVER = "an episode has just ended: there is no state of it to go on from"
 _LATE = (
     "info says which actions may be chosen, as it did not at the first reset: let reset say it, too"
 )

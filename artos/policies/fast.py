@@ -44,7 +44,7 @@ def make_actor(module: nn.Module, spec: EnvSpec, seed: int) -> BoundPolicy:
 
 
 class _Views:
-    """Views of flat vectors, remembered by address: binding a slot again costs one look-up."""
+    """Views of flat vectors, of slots remembered by address: binding one again is a look-up."""
 
     def __init__(self, module: nn.Module) -> None:
         self._layout = layout(module)
@@ -52,6 +52,8 @@ class _Views:
         self._known: dict[int, dict[str, Floats]] = {}
 
     def of(self, flat: Floats) -> dict[str, Floats]:
+        if flat.flags.owndata:  # another array each time, which would be kept
+            return views(flat, self._layout)
         address = flat.__array_interface__["data"][0]
         found = self._known.get(address)
         if found is None:
@@ -138,8 +140,9 @@ class FastMlp:
     def _pass_of(self, batch: int) -> _Pass:
         if (known := self._passes.get(batch)) is not None:
             return known
-        if len(self._passes) == _SIZES:
-            self._passes.clear()
+        if len(self._passes) == _SIZES:  # the largest one acts, and goes on with what it drew
+            largest = max(self._passes)
+            del self._passes[next(size for size in self._passes if size < largest)]
         run = self._passes[batch] = _Pass(self.spec, self._weights, batch, self._rng)
         return run
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from artos.policies.acting import ActInfo, blank
+from artos.policies.acting import VALUES, ActInfo, blank
 from artos.specs.contracts import Actor
 from artos.specs.keys import DataKey
 from artos.specs.servers import Server, ServerContext
@@ -23,6 +23,10 @@ _UNDIVIDED = (
     "inference=central: {} chooses its actions where its network is evaluated: give it answer(obs, "
     "info), by which rows are evaluated without chance, and draw(answer, info), which chooses from "
     "that without weights, or set inference=actor"
+)
+_NO_VALUES = (
+    "inference=central: {} has values among its outputs, by which episodes that go on are "
+    "bootstrapped, but its answer(obs, info) has none: return them there, too"
 )
 _READS = (
     "inference=central: the policy reads {}, which only actors that act by themselves have: leave "
@@ -100,6 +104,13 @@ class Inference(Server):
         asked = getattr(policy, "module", policy)
         if not _divided(asked):
             yield _UNDIVIDED.format(type(asked).__name__)
+        elif (
+            not read  # else it cannot be asked here
+            and actor.declared is not None
+            and actor.declared.bootstraps
+            and all(key.name != VALUES for key in self.answers(actor))
+        ):
+            yield _NO_VALUES.format(type(asked).__name__)
 
     def setup(self, context: ServerContext) -> None:
         """Build the network."""

@@ -29,7 +29,7 @@ class LayerRead(NamedTuple):
         for held, new in ((self.keys, key), (self.values, value)):
             held[self.rows[:, None], :, self.places] = new.transpose(1, 2)
         behind = int(self.places.max()) + 1
-        whole = len(self.rows) == len(self.keys)
+        whole = torch.equal(self.rows, torch.arange(len(self.keys)))
         keys, values = (
             held[:, :, :behind] if whole else held[self.rows, :, :behind]
             for held in (self.keys, self.values)

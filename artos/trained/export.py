@@ -29,7 +29,8 @@ class GreedyPolicy(nn.Module):
     """Greedy actions (B, *shape), as the environment takes them, for a batch of observations.
 
     Observations are one tensor (B, *shape), or for a Dict space a dict of tensors by dotted names;
-    where ``info`` masks actions, a dict of ``observations`` and ``action_mask``.
+    where ``info`` masks actions, a dict of ``observations`` and ``action_mask``. Categories are the
+    environment's own numbers.
     """
 
     def __init__(self, module: nn.Module, spec: EnvSpec, bound: Bound) -> None:
@@ -39,6 +40,11 @@ class GreedyPolicy(nn.Module):
         # As tensors, which torch keeps in the program; arrays it would take as arguments.
         self._bare = not spec.dict_observations
         self._objects = {name: torch.from_numpy(each) for name, each in bound.objects.items()}
+        self._starts = {
+            part.name: torch.tensor(part.start).reshape(part.shape)
+            for part in spec.parts
+            if part.start
+        }
         actions = spec.actions  # the layers do what ``action_writer`` does
         self._to_env = _Clipped(actions) if actions.kind == "box" else _Shifted(actions)
 
@@ -53,6 +59,7 @@ class GreedyPolicy(nn.Module):
             }
         else:
             obs = {OBSERVATIONS: observations}
+        obs = obs | {name: obs[name] - start for name, start in self._starts.items()}
         objects: Any = self._objects
         bound = Bound(self._version, None, objects, self._versions)
         info = ActInfo(greedy=True, state=state or {}, bound=bound)
@@ -64,16 +71,17 @@ class GreedyPolicy(nn.Module):
 
 
 class _Shifted(nn.Module):
-    """Actions that are stored from 0 on, as the environment numbers them."""
+    """Actions that are stored from 0 on, as the environment numbers them, in its own dtype."""
 
     def __init__(self, spec: ActionSpec) -> None:
         super().__init__()
         start = torch.tensor(spec.start or (0,)).reshape(spec.shape if spec.start else ())
         self.register_buffer("start", start, persistent=False)
         self.start: Tensor
+        self._dtype = _dtype_of(spec)
 
     def forward(self, actions: Tensor) -> Tensor:
-        return actions + self.start
+        return (actions + self.start).to(self._dtype)
 
 
 class _Clipped(nn.Module):
@@ -82,7 +90,7 @@ class _Clipped(nn.Module):
     def __init__(self, spec: ActionSpec) -> None:
         super().__init__()
         # In float32 a float64 bound may be another number, outside of what is allowed.
-        dtype = torch.from_numpy(np.empty(0, spec.dtype)).dtype
+        dtype = _dtype_of(spec)
         wide = torch.promote_types(dtype, torch.float32)
         for name, bounds, without in (
             ("low", spec.low, -torch.inf),
@@ -98,6 +106,10 @@ class _Clipped(nn.Module):
     def forward(self, actions: Tensor) -> Tensor:
         inside = torch.minimum(torch.maximum(actions.to(self._wide), self.low), self.high)
         return inside.to(self._dtype)
+
+
+def _dtype_of(spec: ActionSpec) -> torch.dtype:
+    return torch.from_numpy(np.empty(0, spec.dtype)).dtype
 
 
 def export(

@@ -73,7 +73,7 @@ def led(env: str, seed: int = 0) -> Iterator[Led]:
     shm = ShmFolder.create("branching")
     try:
         spec = BlockSpec(0, keys, ROWS, 2 * GROUP, (), "wait")
-        plan: Any = SimpleNamespace(seed=0, actors=1)
+        plan: Any = SimpleNamespace(seed=0, actors=1, objects=())
         actor.setup(ActorContext(plan, 0, 0, ActorBlock.create(shm.path / "block", spec), seed))
         actor.bind(np.zeros(1, np.float32), 0)
         yield actor

@@ -69,9 +69,11 @@ class Unkept:
         return {"actions": np.zeros(ENVS, np.int64)}
 
 
-def sampled(policy: type[Random], folder: Path, env: str = "CartPole-v1") -> dict[str, Any]:
+def sampled(
+    policy: type[Random], folder: Path, env: str = "CartPole-v1", **more: Any
+) -> dict[str, Any]:
     """Rows of an actor, and the returns that it reports."""
-    with begun(policy, folder, env) as (actor, block):
+    with begun(policy, folder, env, **more) as (actor, block):
         actor.sample(0, ROWS, Invoke(1, "actors.sample", "sample"))
         found: dict[str, Any] = {name: array.tolist() for name, array in block.arrays.items()}
         return found | {"episodes": actor.episodes()}
@@ -79,14 +81,15 @@ def sampled(policy: type[Random], folder: Path, env: str = "CartPole-v1") -> dic
 
 @contextmanager
 def begun(
-    policy: type[Random], folder: Path, env: str = "CartPole-v1", seed: int = 0
-) -> Iterator[tuple[RolloutActor, ActorBlock]]:
-    actor = RolloutActor(env, policy, ENVS)
+    policy: type[Random], folder: Path, env: str = "CartPole-v1", seed: int = 0,
+    objects: tuple[str, ...] = ("model_param",), **more: Any,
+) -> Iterator[tuple[RolloutActor, ActorBlock]]:  # fmt: skip
+    actor = RolloutActor(env, policy, ENVS, **more)
     keys = tuple(actor.data_keys())
     shm = ShmFolder.create(folder.name)
     try:
         block = ActorBlock.create(shm.path / "block", BlockSpec(0, keys, ROWS, ENVS, (), "wait"))
-        plan: Any = SimpleNamespace(seed=0, actors=1)
+        plan: Any = SimpleNamespace(seed=0, actors=1, objects=objects)
         actor.setup(ActorContext(plan, 0, 0, block, seed))
         actor.bind(np.zeros(2, np.float32), 0)
         yield actor, block
@@ -103,6 +106,26 @@ def test_what_is_sampled_is_the_same_with_and_without(tmp_path: Path) -> None:
         played.ended and played.total == played.steps > 0 for k in Looking.found for played in k
     )
     assert sum(len({played.steps for played in k}) > 1 for k in Looking.found) > ROWS // 2
+
+
+def test_episodes_end_while_others_are_looked_ahead(tmp_path: Path) -> None:
+    """Where an episode has just ended, its last observation is acted on, and nothing is left."""
+    Looking.found.clear()
+    rows, without = (
+        sampled(policy, tmp_path / policy.__name__, final_observations=True)
+        for policy in (Looking, Random)
+    )
+    assert rows == without
+    over = [not valid[1] for valid in rows["valid"]]
+    assert 0 < sum(over) < sum(not valid for row in rows["valid"] for valid in row)
+    assert [played[0].steps == 0 for played in Looking.found] == over
+    assert all(each.ended for played in Looking.found for each in played)
+
+
+def test_nothing_is_looked_ahead_where_nothing_is_learned(tmp_path: Path) -> None:
+    Looking.found.clear()
+    sampled(Looking, tmp_path, objects=())
+    assert Looking.found == []
 
 
 def test_another_process_continues_as_this_one_would(tmp_path: Path) -> None:

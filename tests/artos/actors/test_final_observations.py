@@ -61,7 +61,7 @@ class Life:
         facts = self.actor.spec
         self.actor = Aimless(self.env, envs=ENVS, final_observations=True)
         self.actor.adopt(facts)
-        plan: Any = SimpleNamespace(seed=0, actors=1)
+        plan: Any = SimpleNamespace(seed=0, actors=1, objects=())
         self.actor.setup(ActorContext(plan, 0, 0, self.block, 0))
 
     def move(self, rows: int) -> None:

@@ -77,7 +77,7 @@ def actor(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RolloutAct
     made._vector = vector
     spec = BlockSpec(1, tuple(made.data_keys()), ROWS, ENVS, (), "overwrite")
     block = ActorBlock.create(tmp_path / "actor-1", spec)
-    plan: Any = SimpleNamespace(seed=0, actors=4)
+    plan: Any = SimpleNamespace(seed=0, actors=4, objects=())
     made.setup(ActorContext(plan, 1, 0, block, 0))
     yield made
     made.close()

@@ -62,7 +62,7 @@ def sampled(policy: type[Twice], folder: Path) -> dict[str, Any]:
     shm = ShmFolder.create(folder.name)
     try:
         block = ActorBlock.create(shm.path / "block", BlockSpec(0, keys, ROWS, ENVS, (), "wait"))
-        plan: Any = SimpleNamespace(seed=0, actors=1)
+        plan: Any = SimpleNamespace(seed=0, actors=1, objects=())
         actor.setup(ActorContext(plan, 0, 0, block, 0))
         count = sum(p.numel() for p in policy(None).parameters())
         actor.bind(np.linspace(-1, 1, count).astype(np.float32), 0)

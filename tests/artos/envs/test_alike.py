@@ -30,7 +30,7 @@ def test_two_that_are_alike_are_cloned(case: str) -> None:
 def prepared(case: str) -> RolloutActor:
     """An actor as a template prepares it."""
     actor = RolloutActor(f"own_things_envs:{case}", envs=2)
-    plan: Any = SimpleNamespace(seed=1)
+    plan: Any = SimpleNamespace(seed=1, objects=())
     actor.prepare(plan)
     return actor
 

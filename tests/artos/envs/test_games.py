@@ -112,6 +112,30 @@ def test_agents_come_and_go_and_come_back() -> None:
     assert stepper.rows == (0, 1, 0, 2)
 
 
+class Lingering(Guessing):
+    """Goes on listing who is out, as terminated, until all are."""
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, Any]:
+        self.agents = [*actions]
+        seen, rewards, over, cut, infos = super().step(actions)
+        if self.agents:
+            self.agents, seen = [*self.possible_agents], {**self._seen}
+            over = dict.fromkeys(self.agents, True) | over
+            rewards, cut = (dict.fromkeys(self.agents, 0) | each for each in (rewards, cut))
+        return seen, rewards, over, cut, infos
+
+
+def test_who_is_out_does_not_come_back_by_being_listed() -> None:
+    rows: list[Any] = []
+    for kind in (Guessing, Lingering):
+        stepper = Stepper(GameRows("guessing", [kind(4)]))
+        obs = stepper.reset(seed=5)
+        steps = [stepper.step(np.zeros(len(cues(obs)), np.int64)) for _ in range(8)]
+        told = [[each.valid, each.terminations, each.rewards] for each in steps]
+        rows.append((np.array(told).tolist(), stepper.drain_episodes()))
+    assert rows[0] == rows[1]
+
+
 class Leaving(Guessing):
     """Agent 0 is gone after a step without a word."""
 

@@ -53,6 +53,25 @@ def test_an_episode_that_goes_on_is_not_disturbed(name: str, mode: AutoresetMode
     assert stepper.begun == (3, 3)
 
 
+@pytest.mark.parametrize("mode", [SINGLE, WAITING])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_state_that_is_put_back_has_what_was_set(mode: AutoresetMode, *, later: bool) -> None:
+    """Whether it was set before the state was kept, or ``later``."""
+    stepper = stepper_of("single", mode)
+    stepper.reset(0)
+    stepped(stepper)
+    states = [stepper.state_of(env) for env in range(2)]
+    stepper.configure({"difficulty": 5}, 3)
+    if not later:
+        states = [stepper.state_of(env) for env in range(2)]
+    for _ in range(2):
+        rows = [stepped(stepper) for _ in range(3 if mode is WAITING else 2)]
+        assert rows[-1] == ([[5, 5, 0]] * 2, [3, 3])
+        for env, state in enumerate(states):
+            stepper.put_state(env, state)
+        assert stepper.configurations.tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("name", ["single", "wrapped", "next_step", "disabled", "same_step"])
 def test_environments_that_were_not_stepped_begin_anew(name: str) -> None:
     """So the first episode of an actor that was started again has what was set before."""

@@ -233,6 +233,27 @@ def test_a_lost_life_terminates_for_the_learner_only() -> None:
     stepper.close()
 
 
+def test_lives_may_be_written_into_one_array() -> None:
+    class Lives(SerialVectorEnv):
+        lives = np.zeros(1, np.int64)
+
+        def reset(self, **options: Any) -> Any:
+            obs, info = super().reset(**options)
+            self.lives[:] = 3
+            return obs, {**info, "lives": self.lives}
+
+        def step(self, actions: Any) -> Any:
+            *rest, info = super().step(actions)
+            self.lives -= 1
+            return *rest, {**info, "lives": self.lives}
+
+    stepper = Stepper(Lives(makers(7)), terminal_lives=True)
+    stepper.reset(0)
+    lost = [bool(stepper.step(np.zeros(1, np.int64)).terminations[0]) for _ in range(3)]
+    assert lost == [True] * 3
+    stepper.close()
+
+
 class Losing(Counting):
     """Loses a life with every step, and says how many are left."""
 

@@ -1,9 +1,22 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
-from spaces_for_tests import ACTIONS, DISCRETE, FLAT, MIXED, STACKED, VECTOR, random_obs, spec_with
+from spaces_for_tests import (
+    ACTIONS,
+    BOX,
+    DISCRETE,
+    FLAT,
+    MIXED,
+    STACKED,
+    VECTOR,
+    random_obs,
+    spec_with,
+)
 from torch import nn
 
 from artos.envs.spec import ActionSpec, EnvSpec, Part
@@ -113,6 +126,33 @@ def test_binding_again_changes_what_is_acted_and_nothing_else(kind: type) -> Non
         acted = actor.act(obs, ActInfo())
         np.testing.assert_allclose(acted["values"], evaluate(module, obs, acted)[1], atol=1e-5)
         np.testing.assert_array_equal(flat, before)
+
+
+@pytest.mark.parametrize("kind", [FastMlp, TorchActor])
+def test_weights_that_came_as_arrays_of_their_own_are_let_go(kind: type) -> None:
+    spec = spec_with(DISCRETE, VECTOR)
+    actor = kind(lively(spec), spec, 0) if kind is FastMlp else kind(lively(spec), 0)
+    bound = [flat_of(lively(spec, seed=seed)) for seed in (1, 2)]
+    for flat in bound:
+        actor.bind(flat)
+    gone = weakref.ref(bound.pop(0))
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("actions", [DISCRETE, BOX])
+def test_values_of_many_batch_sizes_leave_what_is_drawn_as_it_is(actions: ActionSpec) -> None:
+    """As where other numbers of episodes end, and are bootstrapped, in each step."""
+    spec = spec_with(actions, VECTOR)
+    module = Policy(correlation=0.9 if actions is BOX else 0.0).build(spec, 0)
+    asked, other = (FastMlp(module, spec, 0) for _ in range(2))
+    for actor in (asked, other):
+        actor.bind(flat_of(module))
+    for step in range(20):
+        obs = random_obs(spec, 32, step)
+        found, wanted = (actor.act(obs, ActInfo()) for actor in (asked, other))
+        np.testing.assert_array_equal(found["actions"], wanted["actions"])
+        asked.values(random_obs(spec, step + 1, step), ActInfo())
 
 
 @pytest.mark.parametrize("kind", ["fast", "torch", "user"])

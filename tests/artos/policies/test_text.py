@@ -144,6 +144,17 @@ def test_texts_that_begin_alike_are_read_once_and_go_on_apart() -> None:
     assert cached.read == [(1, 2), (2, 4), (6, 1), (6, 1)]
 
 
+def test_texts_that_all_differ_are_read_each_by_itself_in_any_order() -> None:
+    cached, plain = Spied(made(), 5), TorchActor(made(), 5)
+    begun = np.array([[9, 1, 4, 11, 0, 0], [1, 2, 3, 11, 0, 0], [5, 5, 1, 11, 0, 0]])
+    for policy in (cached, plain):
+        policy.bind(flat(made(1)))
+    for text in (begun, grown(begun, (4,), (5,), (6,))):
+        found, expected = (each.act({OBSERVATIONS: text}, ActInfo()) for each in (cached, plain))
+        np.testing.assert_allclose(found["log_probs"], expected["log_probs"], atol=1e-6)
+    assert cached.read == [(3, 4), (3, 1)]
+
+
 def test_actors_read_so_and_learners_do_not() -> None:
     actor = make_actor(made(), SPEC, 1)
     assert type(actor) is TextActor

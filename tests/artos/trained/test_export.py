@@ -34,8 +34,14 @@ from artos.trained.export import _Clipped, export
 SHIFTED = ActionSpec("discrete", (), (4,), start=(5,))
 GRID = ActionSpec("multidiscrete", (2, 2), (2, 3, 5, 2), start=(0, 1, 2, 0))
 WIDE = ActionSpec("box", (2,), (), (-0.01, None), (None, 0.02), dtype="float64")
+BINARY = ActionSpec("multidiscrete", (3,), (2, 2, 2), dtype="int8")
+LATER = (
+    Part("observations.room", (), "int64", sizes=(7,), start=(3,)),
+    Part("observations.doors", (2,), "int64", sizes=(3, 4), start=(1, -2)),
+)
 CASES = [
-    *((actions, (VECTOR,)) for actions in (*ACTIONS, SHIFTED, GRID, WIDE)),
+    *((actions, (VECTOR,)) for actions in (*ACTIONS, SHIFTED, GRID, WIDE, BINARY)),
+    (DISCRETE, LATER), (DISCRETE, (msgspec.structs.replace(LATER[0], name="observations"),)),
     (DISCRETE, FLAT), (WIDE, MIXED), (DISCRETE, (STACKED,)),
     (DISCRETE, (msgspec.structs.replace(VECTOR, name="observations.observations"), FLAT[1])),
 ]  # fmt: skip
@@ -51,7 +57,11 @@ def policy(spec: EnvSpec) -> ActorCritic:
 
 
 def as_given(spec: EnvSpec, obs: dict[str, Any]) -> Any:
-    """Observations as the program takes them."""
+    """Observations as the program takes them: categories by the environment's own numbers."""
+    for part in (part for part in spec.parts if part.start):
+        first = np.array(part.start).reshape(part.shape)
+        kind = torch.from_numpy if isinstance(obs[part.name], Tensor) else np.asarray
+        obs = {**obs, part.name: obs[part.name] + kind(first)}
     if not spec.dict_observations:
         return obs["observations"]
     return {name.removeprefix("observations."): part for name, part in obs.items()}
@@ -88,7 +98,9 @@ def test_clipped_actions_are_within_bounds_of_the_spaces_own_dtype(dtype: str) -
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("actions", "parts"), [(SHIFTED, (VECTOR,)), (WIDE, MIXED)])
+@pytest.mark.parametrize(
+    ("actions", "parts"), [(SHIFTED, (VECTOR,)), (WIDE, MIXED), (BINARY, LATER)]
+)
 def test_a_program_of_onnx(actions: ActionSpec, parts: tuple[Part, ...], tmp_path: Path) -> None:
     runtime = pytest.importorskip("onnxruntime")
     trained = policy(spec_with(actions, *parts))

@@ -298,6 +298,26 @@ def test_a_policy_that_acts_otherwise_than_it_draws_is_refused() -> None:
         assert not [*Inference().faults(AskingActor("CartPole-v1", policy))]
 
 
+def test_a_policy_whose_answers_lack_its_values_is_refused() -> None:
+    """Episodes that go on are bootstrapped by them."""
+
+    class Rated(QNetwork):
+        outputs = ("values",)
+
+        def draw(self, answer: Any, info: Any) -> Any:
+            found = super().draw(answer, info)
+            return found | {"values": answer["out"].max(1).values}
+
+    class Saying(Rated):
+        def answer(self, obs: Any, info: Any) -> Any:
+            found = super().answer(obs, info)
+            return found | {"values": found["out"].max(1).values}
+
+    (fault,) = Inference().faults(AskingActor("CartPole-v1", Rated))
+    assert "Rated has values among its outputs" in fault
+    assert not [*Inference().faults(AskingActor("CartPole-v1", Saying))]
+
+
 SERVERS = {
     "no name": ("'a judge'", "Judge()", "cannot have this name"),
     "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
