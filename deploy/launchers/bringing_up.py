@@ -97,7 +97,7 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
 
     Raises:
         Refused: something is wrong with what is wanted, or another cluster has that name.
-        EngineFailed: the engine did not take the head; nothing is left behind.
+        EngineFailed: the engine did not take the head; nothing is left behind, or it is said what.
         HeadEnded: the head could not live.
     """
     if found := [*misasked(wanted), *launcher_type(wanted.engine).faults(wanted)]:
@@ -106,7 +106,7 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
     for caution in launcher.cautions():
         say(caution)
     with _alone(wanted):
-        joined = _join(wanted)
+        joined, begun = _join(wanted), False
         try:
             if not joined:
                 wanted.save()
@@ -115,11 +115,18 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
             if any(unit.index == HEAD for unit in launcher.units()):
                 launcher.hand_out_keys()
             else:
+                begun = True
                 launcher.start([HEAD])
         except BaseException:
+            left = joined
             if not joined:
-                with suppress(ArtosError):
+                try:
                     launcher.clear()
+                except ArtosError:
+                    left = begun
+                    how = f"`artos up` again, or `artos down {wanted.name}`"
+                    say(f"what was begun may still be there: {how}, once the engine answers")
+            if not left:  # else its keys say whose it is
                 wanted.forget()
             raise
     try:

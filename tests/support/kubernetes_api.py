@@ -4,8 +4,9 @@ It prints its URL, then answers each line on standard input, which is JSON, with
 ``{"room": N}``: so many pods run, others wait; ``{"forbid": METHOD}``: 403 for such requests on
 StatefulSets and Secrets; ``{"conflict": METHOD}``: 409 for them; ``{"held": STATUS}``: pods of
 workers that come have that status, such as of a container that waits; ``{"quota": N}``: so many
-pods may be made; ``{"secret": NAME}``: the names in it; ``{"objects": 0}``: what there is, as
-``KIND/NAME``.
+pods may be made; ``{"trouble": [HOW, N]}``: after N more requests each is answered with that status
+and told to be repeated in an hour, or by a cut connection (0), until ``[]``; ``{"secret": NAME}``:
+the names in it; ``{"objects": 0}``: what there is, as ``KIND/NAME``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+import aiohttp.web
 import kmock
 
 PODS, SETS = kmock.resource("", "v1", "pods"), kmock.resource("apps", "v1", "statefulsets")
@@ -32,6 +34,19 @@ class Api(kmock.KubernetesEmulator):
     room = quota = 100
     forbidden = conflicting = ""
     held: Mapping[str, Any] = MappingProxyType({})
+    trouble: Sequence[int] = ()
+
+    async def __call__(self, raw_request: Any) -> Any:
+        if self.trouble:
+            how, healthy = self.trouble
+            self.trouble = (how, max(0, healthy - 1))
+            if not healthy and not how:
+                raw_request.transport.abort()
+            if not healthy:
+                said = {"kind": "Status", "message": "it has troubles"}
+                later = {"Retry-After": "3600"}
+                return aiohttp.web.json_response(said, status=how or 500, headers=later)
+        return await super().__call__(raw_request)
 
     async def _handle(self, request: Any) -> Any:
         method = request.method.value if request.resource in (SETS, SECRETS) else None
@@ -144,6 +159,8 @@ def _answer(api: Api, verb: str, value: Any) -> Any:
         api.forbidden = value
     elif verb == "conflict":
         api.conflicting = value
+    elif verb == "trouble":
+        api.trouble = value
     elif verb == "held":
         api.held = value
     elif verb == "secret":

@@ -382,6 +382,7 @@ def _api() -> tuple[Any, Any, str]:
         EngineFailed: there is no context.
     """
     from kubernetes import client, config  # noqa: PLC0415
+    from urllib3 import Retry  # noqa: PLC0415
 
     inside = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
     try:
@@ -396,7 +397,10 @@ def _api() -> tuple[Any, Any, str]:
             namespace = active["context"].get("namespace") or "default"
     except config.ConfigException as error:
         raise EngineFailed("kubernetes", "tell where it is", str(error)) from error
-    api = client.ApiClient()
+    # By default a request is repeated three times, after as many seconds as the server says.
+    how = client.Configuration.get_default_copy()
+    how.retries = Retry(1, respect_retry_after_header=False)
+    api = client.ApiClient(how)
     return client.CoreV1Api(api), api, namespace
 
 
@@ -435,8 +439,10 @@ def _kinds(client: Any) -> Iterator[Any]:
     with TemporaryDirectory(prefix="artos-") as folder:
         try:
             kinds = Client(client, cache_file=f"{folder}/kinds.json").resources
-        except (ApiException, HTTPError) as error:
-            raise EngineFailed("kubernetes", "say what kinds it has", str(error)) from error
+        except (ApiException, HTTPError, ValueError) as error:
+            # Of a connection that is cut it says that the host's address should be another one.
+            why = error.__context__ if isinstance(error, ValueError) else error
+            raise EngineFailed("kubernetes", "say what kinds it has", str(why or error)) from error
         yield kinds
 
 

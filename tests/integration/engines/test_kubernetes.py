@@ -110,6 +110,7 @@ def api(server: Api) -> Iterator[Api]:
     server.ask("forbid", "")
     server.ask("conflict", "")
     server.ask("held", {})
+    server.ask("trouble", [])
     server.tried("down", "lab")  # of a test that failed
 
 
@@ -394,6 +395,57 @@ def test_a_number_of_workers_that_it_does_not_take_is_told_and_asked_for_again(
     keeper.turn(head(2, 1))
     until(launcher, {0: "runs", 1: "runs"})
     api.artos("down", "lab")
+
+
+TROUBLES = {"cut": 0, "too many requests": 429, "an error": 500, "overloaded": 503}
+
+
+@pytest.mark.parametrize("how", TROUBLES.values(), ids=TROUBLES)
+def test_a_keeper_goes_on_when_an_api_with_troubles_is_well_again(api: Api, how: int) -> None:
+    """Whichever of its requests fails first; and it does not sleep for as long as it is told to."""
+    up(api, "1..3")
+    cluster, clock = kept(), ManualClock()
+    launcher = launcher_of(cluster)
+    keeper = Keeper(cluster, launcher, clock=clock)
+    for healthy in range(2):  # to see the pods, and to have more
+        api.ask("trouble", [how, healthy])
+        with pytest.raises(EngineFailed):
+            keeper.turn(head(3, 1))
+        keeper.turn(head(3, 1))  # it asks for nothing for a while
+        api.ask("trouble", [])
+        assert workers(launcher) == {0: "runs"}
+        clock.advance(16)
+    keeper.turn(head(3, 1))
+    until(launcher, {0: "runs", 1: "runs", 2: "runs"})
+    keeper.turn(head(1, 3))
+    clock.advance(61)
+    for healthy in range(3):  # to see the pods, how many there are to be, and to have fewer
+        api.ask("trouble", [how, healthy])
+        with pytest.raises(EngineFailed):
+            keeper.turn(head(1, 3))
+        api.ask("trouble", [])
+        clock.advance(16)
+    keeper.turn(head(1, 3))
+    until(launcher, {0: "runs"})
+    api.artos("down", "lab")
+
+
+@pytest.mark.parametrize("how", TROUBLES.values(), ids=TROUBLES)
+def test_what_an_api_with_troubles_broke_off_is_repeated(api: Api, how: int) -> None:
+    before = api.ask("objects")
+    for healthy in (0, 7):
+        api.ask("trouble", [how, healthy])
+        failed = api.tried("up", "--on", "kubernetes", "--nodes", "1", "--name", "lab")
+        assert failed.status == 1
+        assert "kubernetes did not" in failed.err.lower()
+        api.ask("trouble", [])
+    assert not up(api, "1")["missing"]
+    api.ask("trouble", [how, 9])
+    failed = api.tried("down", "lab")
+    assert failed.status == 1
+    api.ask("trouble", [])
+    api.artos("down", "lab")
+    assert api.ask("objects") == before
 
 
 def test_a_head_that_it_refuses_leaves_nothing(api: Api) -> None:
