@@ -82,15 +82,15 @@ def sampled(
 @contextmanager
 def begun(
     policy: type[Random], folder: Path, env: str = "CartPole-v1", seed: int = 0,
-    objects: tuple[str, ...] = ("model_param",), **more: Any,
+    learned_from: bool = True, **more: Any,
 ) -> Iterator[tuple[RolloutActor, ActorBlock]]:  # fmt: skip
     actor = RolloutActor(env, policy, ENVS, **more)
     keys = tuple(actor.data_keys())
     shm = ShmFolder.create(folder.name)
     try:
         block = ActorBlock.create(shm.path / "block", BlockSpec(0, keys, ROWS, ENVS, (), "wait"))
-        plan: Any = SimpleNamespace(seed=0, actors=1, objects=objects)
-        actor.setup(ActorContext(plan, 0, 0, block, seed))
+        plan: Any = SimpleNamespace(seed=0, actors=1)
+        actor.setup(ActorContext(plan, 0, 0, block, seed, learned_from=learned_from))
         actor.bind(np.zeros(2, np.float32), 0)
         yield actor, block
         actor.close()
@@ -124,7 +124,7 @@ def test_episodes_end_while_others_are_looked_ahead(tmp_path: Path) -> None:
 
 def test_nothing_is_looked_ahead_where_nothing_is_learned(tmp_path: Path) -> None:
     Looking.found.clear()
-    sampled(Looking, tmp_path, objects=())
+    sampled(Looking, tmp_path, learned_from=False)
     assert Looking.found == []
 
 
