@@ -36,6 +36,7 @@ class Network:
     ``observe``, if set, is called with every gradient before clipping; the tensor is reused.
     ``stepped`` is called after every step. ``max_grad_norm`` bounds the length of gradients.
     ``place`` is the device it moves to, if it is not to stay where it is.
+    ``first_lr`` is the step size that its optimiser was made with, if it has one.
     ``alone``: losses depend on no other network that is trained, which saves a look (15 µs).
     ``replicas`` are the networks of other processes that step with the sum of all gradients.
     """
@@ -84,6 +85,7 @@ class Network:
         if isinstance(optimiser, ByPart):
             optimiser.divide({name: p.numel() for name, p in module.named_parameters()})
         optimiser.bind(self.weights)
+        self.first_lr = optimiser.lr
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns."""

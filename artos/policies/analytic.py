@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +33,6 @@ class Analytic:
         if isinstance(body, TwinMlp) and isinstance(head, Categorical | DiagGaussian):
             return cls(module, body, head)
         return None
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[nn.Module]]:
-        return Analytic.of, (self._module,)  # what is kept between the two calls is of one batch
 
     @torch.no_grad()
     def evaluate(self, obs: Mapping[str, Tensor], actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:

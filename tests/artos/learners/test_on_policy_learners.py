@@ -83,6 +83,13 @@ def test_a_ppo_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
     assert not torch.equal(after.network.values, at)
 
 
+def test_a_ppo_goes_on_from_a_snapshot_by_its_own_settings() -> None:
+    before, after = made(artos.PPO), made(artos.PPO, clip=0.05, bfloat16=True)
+    after.go_on(before.snapshot())
+    assert after.settings.clip == 0.05
+    assert after._analytic is None, "nothing else computes in bfloat16"
+
+
 @pytest.mark.parametrize("setting", [{"bfloat16": True}, {"compile": "on"}])
 def test_what_is_asked_of_autograd_is_left_to_it(setting: dict[str, Any]) -> None:
     assert made(artos.PPO, **setting)._analytic is None

@@ -167,6 +167,15 @@ def test_a_run_that_had_ended_goes_on_as_if_it_had_been_longer(tmp_path: Path) -
     assert ended["updates"] == 90
 
 
+def test_a_setting_that_is_another_one_now_holds(tmp_path: Path) -> None:
+    size = ("--set", "steps=16", "--set", "hidden=8", "--set", "envs=2", "--set", "anneal=false")
+    assert run("ppo", tmp_path / "run", 2, *size, "--set", "lr=1e-3") == 0
+    changed = ("--total-updates", "4", "--set", "lr=1e-4")
+    assert main(["run", "--resume", str(tmp_path / "run"), *changed]) == 0
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert found["progress"]["metrics/lr"] == pytest.approx(1e-4)
+
+
 class Payload:
     """What runs when it is unpickled."""
 
