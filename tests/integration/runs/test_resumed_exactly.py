@@ -167,6 +167,17 @@ def test_a_run_that_had_ended_goes_on_as_if_it_had_been_longer(tmp_path: Path) -
     assert ended["updates"] == 90
 
 
+def test_a_run_goes_on_for_longer_with_the_buffer_that_it_had(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    begun = ("sac", *PENDULUM, *REPLAY, "--inline", "--set", "checkpoint=all", "--run-dir", run)
+    assert main(["run", *begun, "--total-steps", "120"]) == 0
+    assert main(["run", "--resume", run, "--total-steps", "160"]) == 0
+    found = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert found["settings"]["replay_size"] == 120
+    steps = json.loads((tmp_path / "run" / "summary.json").read_text())["steps"]
+    assert steps == 160
+
+
 def test_a_setting_that_is_another_one_now_holds(tmp_path: Path) -> None:
     size = ("--set", "steps=16", "--set", "hidden=8", "--set", "envs=2", "--set", "anneal=false")
     assert run("ppo", tmp_path / "run", 2, *size, "--set", "lr=1e-3") == 0
