@@ -94,13 +94,19 @@ class Network:
     @contextmanager
     def fixed(self) -> Iterator[None]:
         """What is computed with it meanwhile has gradients of its arguments only."""
-        for parameter in self._parameters:
+        learned = self._learned
+        for parameter in learned:
             parameter.requires_grad_(False)
         try:
             yield
         finally:
-            for parameter in self._parameters:
-                parameter.requires_grad_(self._optimiser is not None)
+            for parameter in learned:
+                parameter.requires_grad_()
+
+    @property
+    def _learned(self) -> list[nn.Parameter]:
+        """Those that are not frozen by ``requires_grad_(False)``."""
+        return [each for each in self._parameters if each.requires_grad]
 
     # -- training ------------------------------------------------------------------------------
 
@@ -146,7 +152,7 @@ class Network:
             self._adding = True
         if (share := self._replicas.share) != 1.0:
             loss = loss * share
-        loss.backward(inputs=None if self.alone else self._parameters)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=None if self.alone else self._learned)  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
         """Forget the gradients that were added since the last step."""

@@ -55,4 +55,5 @@ class Analytic:
         heads = self._last[0], self._last[2]
         _, *found = gradients(self._seen, self._layers[::2], heads, out, values)
         for parameter, gradient in zip(self._parameters, (*found, *own), strict=True):
-            parameter.grad.copy_(gradient)  # type: ignore[arg-type, union-attr]  # both are there
+            if parameter.requires_grad:  # else it is frozen, and its gradient 0
+                parameter.grad.copy_(gradient)  # type: ignore[arg-type, union-attr]  # both there

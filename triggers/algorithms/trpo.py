@@ -128,10 +128,12 @@ class TRPO(ActorCriticLearner):
         parameters = list(self.module.parameters())
 
         def gradient(of: Tensor, *, again: bool = False) -> Tensor:
-            found = torch.autograd.grad(
-                of, parameters, retain_graph=True, create_graph=again, materialize_grads=True
-            )
-            return torch.cat([each.reshape(-1) for each in found])
+            learned = [each for each in parameters if each.requires_grad]
+            found = iter(torch.autograd.grad(
+                of, learned, retain_graph=True, create_graph=again, materialize_grads=True
+            ))  # fmt: skip
+            every = (next(found) if p.requires_grad else torch.zeros_like(p) for p in parameters)
+            return torch.cat([each.reshape(-1) for each in every])
 
         def of_all(of: Tensor) -> Tensor:
             found = gradient(of * self.replicas.share)

@@ -42,6 +42,19 @@ def some_rows() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     return {OBS: torch.randn(ROWS, 3)}, rows | {"returns": torch.randn(ROWS)}
 
 
+@pytest.mark.parametrize("kind", [artos.PPO, artos.TRPO])
+def test_frozen_weights_stay(kind: Any) -> None:
+    (obs, rows), learner = ppo_rows(), made(kind)
+    learner.module.body.weight0.requires_grad_(False)
+    at = [each.clone() for each in learner.module.body.parameters()]
+    learn = learner._learn if kind is artos.PPO else learner._improve
+    for _ in range(2):
+        learn(obs, rows, None)
+    frozen, *learned = learner.module.body.parameters()
+    assert torch.equal(frozen, at[0])
+    assert all(not torch.equal(now, then) for now, then in zip(learned, at[1:], strict=True))
+
+
 # -- PPO ---------------------------------------------------------------------------------------
 
 

@@ -153,6 +153,17 @@ def test_dqn_steps_without_autograd_as_with_it(
     torch.testing.assert_close(*left, atol=1e-5, rtol=1e-4)
 
 
+def test_frozen_weights_of_a_dqn_stay() -> None:
+    learner = made("dqn")
+    frozen, *learned = learner.module.parameters()
+    frozen.requires_grad_(False)
+    at = [each.clone() for each in (frozen, *learned)]
+    learner.update(a_batch(DISCRETE), CALL)
+    assert learner._analytic is not None
+    assert torch.equal(frozen, at[0])
+    assert not torch.equal(learned[-1], at[-1])
+
+
 def test_a_dqn_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
     batch, before, after = a_batch(DISCRETE), made("dqn"), made("dqn")
     before.update(batch, CALL)
