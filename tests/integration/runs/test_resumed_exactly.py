@@ -187,6 +187,24 @@ def test_a_setting_that_is_another_one_now_holds(tmp_path: Path) -> None:
     assert found["progress"]["metrics/lr"] == pytest.approx(1e-4)
 
 
+def test_who_leaves_states_out_is_told_what_is_lost_and_samples_it_again(
+    tmp_path: Path, interrupt: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt(10)  # while rows that were sampled are not learned from yet
+    assert run("ppo", tmp_path / "run", 10, *ROUNDS, "--set", "max_lag=1") == 130
+    saved = json.loads((tmp_path / "run" / "checkpoint" / "manifest.json").read_text())
+    learned = saved["updates"] * 2 * 4 * 32
+    assert saved["steps"] > learned
+    interrupt(0)
+    capsys.readouterr()
+    folder = str(tmp_path / "run")
+    assert main(["run", "--resume", folder, "--set", "checkpoint=model"]) == 0
+    assert f"resumed at step {learned}; not restored:" in capsys.readouterr().err
+    ended = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert any("environment states" in each for each in ended["not_restored"])
+    assert ended["steps"] >= ended["updates"] * 2 * 4 * 32
+
+
 class Payload:
     """What runs when it is unpickled."""
 
