@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from artos.learners.optimisers import ByPart, Optimiser
 from artos.learners.replicas import ALONE, Replicas
@@ -94,7 +95,7 @@ class Network:
     @contextmanager
     def fixed(self) -> Iterator[None]:
         """What is computed with it meanwhile has gradients of its arguments only."""
-        learned = self._learned
+        learned = self.learned
         for parameter in learned:
             parameter.requires_grad_(False)
         try:
@@ -104,8 +105,8 @@ class Network:
                 parameter.requires_grad_()
 
     @property
-    def _learned(self) -> list[nn.Parameter]:
-        """Those that are not frozen by ``requires_grad_(False)``."""
+    def learned(self) -> list[nn.Parameter]:
+        """Its parameters but for those that are frozen by ``requires_grad_(False)``."""
         return [each for each in self._parameters if each.requires_grad]
 
     # -- training ------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Network:
             self._adding = True
         if (share := self._replicas.share) != 1.0:
             loss = loss * share
-        loss.backward(inputs=None if self.alone else self._learned)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=None if self.alone else self.learned)  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
         """Forget the gradients that were added since the last step."""
@@ -181,6 +182,7 @@ class Network:
             norm = torch.linalg.vector_norm(gradient)
             gradient.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         optimiser.step()
+        increment_version(self._parameters)  # a loss that was made before is refused from now on
         self._stepped()
 
     @torch.no_grad()
@@ -201,6 +203,7 @@ class Network:
             self.values.copy_(other.values)
         else:
             self.values.lerp_(other.values, tau)
+        increment_version(self._parameters)
 
     def held(self) -> Iterator[tuple[Tensor, bool]]:
         """Every tensor that it keeps, and whether its content matters between two calls."""

@@ -272,3 +272,16 @@ def test_what_is_frozen_stays_and_the_rest_is_learned() -> None:
     network.step(losses(network)[1])
     assert torch.equal(network.module.weight, frozen)
     assert not torch.equal(network.module.bias, bias)
+
+
+@pytest.mark.parametrize("change", ["step", "follow"])
+def test_a_loss_of_weights_that_have_changed_since_is_refused(change: str) -> None:
+    """Its gradient would be that of neither: PyTorch refuses it, if it can tell."""
+    policy, critic = one(), Network(nn.Linear(1, 1), Adam(0.1))
+    loss = critic(policy(torch.ones(4))).sum()
+    if change == "step":
+        critic.step(critic(torch.ones(1)).sum())
+    else:
+        critic.follow(Network(nn.Linear(1, 1)), 0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        policy.step(loss)
