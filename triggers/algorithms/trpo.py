@@ -125,10 +125,9 @@ class TRPO(ActorCriticLearner):
         what they are added up to is the same in all, and so is the way they go.
         """
         s, weights = self.settings, self.network.values[: self.network.count]
-        parameters = list(self.module.parameters())
+        parameters, learned = list(self.module.parameters()), self.network.learned
 
         def gradient(of: Tensor, *, again: bool = False) -> Tensor:
-            learned = [each for each in parameters if each.requires_grad]
             found = iter(torch.autograd.grad(
                 of, learned, retain_graph=True, create_graph=again, materialize_grads=True
             ))  # fmt: skip
@@ -157,9 +156,8 @@ class TRPO(ActorCriticLearner):
                 return of_all(slope @ vector) + s.damping * vector
 
             direction = conjugate_gradients(fisher, uphill, s.conjugate_steps)
-            curvature = direction @ fisher(direction)
-        start = weights.clone()
-        step = direction * torch.sqrt(2 * s.max_kl / curvature.clamp(min=_SOLVED))
+            curvature = (direction @ fisher(direction)).clamp(min=_SOLVED)
+        start, step = weights.clone(), direction * torch.sqrt(2 * s.max_kl / curvature)
         was = self.replicas.total({"gain": before, "entropy": entropy})
         found = {"entropy": was["entropy"].item(), "approx_kl": 0.0, "gain": 0.0, "step": 0.0}
         for length in (_SHORTER**tried for tried in range(s.backtracks)):

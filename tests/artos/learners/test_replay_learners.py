@@ -520,3 +520,13 @@ def test_in_bfloat16_an_update_is_nearly_the_same(name: str) -> None:
     assert {each.values.dtype for each in (rounded.network, *rounded.owned.values())} == {
         torch.float32
     }
+
+
+def test_values_of_distributions_are_not_rounded_where_networks_are() -> None:
+    """Rounded ones are alike, and the best action is chosen by them."""
+    learner = made("rainbow")
+    module, obs = learner.module, learner.observations(a_batch(DISCRETE))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = module(obs)
+        exact = (module.log_probs(obs).float().exp() * module.support).sum(2)
+    torch.testing.assert_close(found, exact, atol=1e-5, rtol=0)
