@@ -19,7 +19,10 @@ from artos import D4PG, DDPG, DQN, SAC, TD3, CrossQ, Rainbow
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
+from artos.learners.device import device_of
+from artos.learners.network import Network, Value
 from artos.learners.off_policy import OffPolicyLearner
+from artos.learners.settings import ReplaySettings
 from artos.policies.categorical import CategoricalQNetwork
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
@@ -530,3 +533,32 @@ def test_values_of_distributions_are_not_rounded_where_networks_are() -> None:
         found = module(obs)
         exact = (module.log_probs(obs).float().exp() * module.support).sum(2)
     torch.testing.assert_close(found, exact, atol=1e-5, rtol=0)
+
+
+def test_rows_have_the_noise_that_they_would_have_without_replicas() -> None:
+    """Also where replicas draw other numbers as well, as they do by default."""
+
+    class Noisy(OffPolicyLearner):
+        Settings = ReplaySettings
+
+        def learn(self, batch: Any) -> dict[str, Tensor]:
+            torch.rand(1 + self.replicas.rank)
+            self.drawn = self.noise(3), self.noise(2)
+            return {}
+
+    def drawn(rank: int, count: int) -> tuple[Tensor, ...]:
+        found: Any = object.__new__(Noisy)
+        found.replicas = SimpleNamespace(
+            rank=rank, count=count, total=lambda metrics: metrics, part=lambda batch: batch
+        )
+        found.context, found.place = SimpleNamespace(seed=7), device_of("cpu")
+        found.updates, found.settings = 4, ReplaySettings("")
+        found._updates = Network(Value(torch.zeros(1)))
+        found.update({"rewards": np.zeros(6)}, CALL)
+        return found.drawn
+
+    alone, parts = drawn(0, 1), [drawn(rank, 2) for rank in range(2)]
+    for number, whole in enumerate(alone):
+        for rank, part in enumerate(parts):
+            assert torch.equal(part[number], whole[rank::2])
+    assert not torch.equal(alone[0][:, :2], alone[1])
