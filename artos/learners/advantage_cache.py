@@ -72,7 +72,7 @@ class AdvantageCache:
         lam: float,
         scaled: Callable[[Floats], Floats] = lambda rewards: rewards,
     ) -> None:
-        self._blocks, self._gamma, self._lam, self._scaled = blocks, gamma, lam, scaled
+        self._blocks, self.gamma, self.lam, self._scaled = blocks, gamma, lam, scaled
         self._entries: dict[Claim, _Entry] = {}
 
     def add(self, batch: Batch) -> None:
@@ -124,7 +124,7 @@ class AdvantageCache:
         known = {name: batch.gather(name) for name in _KEYS}
         known["rewards"] = self._scaled(known["rewards"])
         valid = batch.gather("valid") if "valid" in batch.names else None
-        return advantages(**known, gamma=self._gamma, lam=self._lam, valid=valid)
+        return advantages(**known, gamma=self.gamma, lam=self.lam, valid=valid)
 
     def __repr__(self) -> str:
         return f"<AdvantageCache {len(self._entries)} claims>"

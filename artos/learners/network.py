@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from artos.learners.optimisers import ByPart, Optimiser
 from artos.learners.replicas import ALONE, Replicas
@@ -36,6 +37,7 @@ class Network:
     ``observe``, if set, is called with every gradient before clipping; the tensor is reused.
     ``stepped`` is called after every step. ``max_grad_norm`` bounds the length of gradients.
     ``place`` is the device it moves to, if it is not to stay where it is.
+    ``first_lr`` is the step size that its optimiser was made with, if it has one.
     ``alone``: losses depend on no other network that is trained, which saves a look (15 µs).
     ``replicas`` are the networks of other processes that step with the sum of all gradients.
     """
@@ -84,6 +86,7 @@ class Network:
         if isinstance(optimiser, ByPart):
             optimiser.divide({name: p.numel() for name, p in module.named_parameters()})
         optimiser.bind(self.weights)
+        self.first_lr = optimiser.lr
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the module returns."""
@@ -92,13 +95,19 @@ class Network:
     @contextmanager
     def fixed(self) -> Iterator[None]:
         """What is computed with it meanwhile has gradients of its arguments only."""
-        for parameter in self._parameters:
+        learned = self.learned
+        for parameter in learned:
             parameter.requires_grad_(False)
         try:
             yield
         finally:
-            for parameter in self._parameters:
-                parameter.requires_grad_(self._optimiser is not None)
+            for parameter in learned:
+                parameter.requires_grad_()
+
+    @property
+    def learned(self) -> list[nn.Parameter]:
+        """Its parameters but for those that are frozen by ``requires_grad_(False)``."""
+        return [each for each in self._parameters if each.requires_grad]
 
     # -- training ------------------------------------------------------------------------------
 
@@ -144,7 +153,7 @@ class Network:
             self._adding = True
         if (share := self._replicas.share) != 1.0:
             loss = loss * share
-        loss.backward(inputs=None if self.alone else self._parameters)  # type: ignore[no-untyped-call]
+        loss.backward(inputs=None if self.alone else self.learned)  # type: ignore[no-untyped-call]
 
     def discard(self) -> None:
         """Forget the gradients that were added since the last step."""
@@ -173,6 +182,7 @@ class Network:
             norm = torch.linalg.vector_norm(gradient)
             gradient.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
         optimiser.step()
+        increment_version(self._parameters)  # a loss that was made before is refused from now on
         self._stepped()
 
     @torch.no_grad()
@@ -193,6 +203,7 @@ class Network:
             self.values.copy_(other.values)
         else:
             self.values.lerp_(other.values, tau)
+        increment_version(self._parameters)
 
     def held(self) -> Iterator[tuple[Tensor, bool]]:
         """Every tensor that it keeps, and whether its content matters between two calls."""

@@ -27,6 +27,8 @@ from artos.specs.configuration import Changeable
 
 Obs = dict[str, Tensor]
 CRITIC_LR = Changeable("critic_lr", gt=0)
+_NEXT = 1 << 56
+"""From one seed to the next within an update; those of replicas are nearer to each other."""
 _EXACT, _SIGN = 1 << 24, 1 << 31
 """Up to the first one float32 has all whole numbers; the other one is the weight of its sign."""
 
@@ -72,7 +74,7 @@ class OffPolicyLearner(TorchLearner):
     def update(self, batch: DrawnBatch, call: Invoke) -> dict[str, float]:
         """Learn from a drawn batch."""
         # What is drawn at random follows from what is saved, so that a crash changes nothing.
-        seed = self.context.seed * 1_000_003 + self.updates
+        seed = self._noise_seed = self.context.seed * 1_000_003 + self.updates
         if self.noisy_rows:
             seed += self.replicas.rank << 40
         self.place.seed(seed)
@@ -118,7 +120,11 @@ class OffPolicyLearner(TorchLearner):
 
         Each has the numbers that it would have in a learner without replicas.
         """
-        found = torch.randn((self._rows, *shape), device=self.place.device)
+        random = None  # that of the device, alike in all replicas
+        if self.noisy_rows:
+            self._noise_seed += _NEXT
+            random = torch.Generator(self.place.device).manual_seed(self._noise_seed)
+        found = torch.randn((self._rows, *shape), device=self.place.device, generator=random)
         return found[self.replicas.rank :: self.replicas.count]
 
     def restored(self) -> None:

@@ -6,16 +6,21 @@ import io
 import logging
 import pickle
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor, nn
 
 from artos.buffer.actor_block import ActorBlock
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
+from artos.policies.analytic import Analytic
+from artos.policies.analytic_values import AnalyticValues
 from artos.system.snapshot import NotKept
 
+_DECIDED = Analytic | AnalyticValues
 _log = logging.getLogger(__name__)
 
 
@@ -32,9 +37,14 @@ def own_state(
     the same way, they are its own. Attributes that hold other modules, views of parameters, or
     shared memory are left as set-up makes them.
     """
+    # What settings decide on: another learner has its own, or none.
+    attributes = {n: v for n, v in vars(learner).items() if not isinstance(v, _DECIDED)}
+    trained = {name: each for name, each in networks.items() if each.trained}
     return {
-        "attributes": _pickled(vars(learner), _named(learner, context, networks), networks),
-        "rates": {name: each.optimiser.lr for name, each in networks.items() if each.trained},
+        "made_with": learner.made_with,
+        "first_rates": {name: each.first_lr for name, each in trained.items()},
+        "attributes": _pickled(attributes, _named(learner, context, networks), networks),
+        "rates": {name: each.optimiser.lr for name, each in trained.items()},
         "gradients": {name: each.added() for name, each in networks.items()},
     }
 
@@ -47,6 +57,9 @@ def set_own_state(
 ) -> None:
     """Have a learner, set up in the same way, go on from there.
 
+    Settings that its ``__init__`` was given otherwise are meant: these attributes and step sizes
+    stay as they are.
+
     Raises:
         NotKept: the state was taken by other code.
     """
@@ -54,11 +67,23 @@ def set_own_state(
         found = _Unpickler(state["attributes"], _named(learner, context, networks)).load()
     except Exception as error:  # whatever user code raises when it is unpickled
         raise NotKept(f"{type(error).__name__}: {error}") from error
-    vars(learner).update(found)
+    now, then = learner.made_with, state["made_with"]
+    anew = {name for name in now | then if now.get(name) != then.get(name)}
+    vars(learner).update({name: value for name, value in found.items() if name not in anew})
     for name, lr in state["rates"].items():
-        networks[name].optimiser.lr = lr
+        if networks[name].first_lr == state["first_rates"][name]:
+            networks[name].optimiser.lr = lr
     for name, gradient in state["gradients"].items():
         networks[name].add(gradient)
+
+
+def plain(attributes: Mapping[str, Any]) -> dict[str, bytes]:
+    """Those that are plain data, also in structs and dataclasses, as bytes to compare them by."""
+    found = {}
+    for name, value in attributes.items():
+        with suppress(TypeError, ValueError, OverflowError, RecursionError):
+            found[name] = msgspec.msgpack.encode(value, order="deterministic")
+    return found
 
 
 def _named(
@@ -66,8 +91,9 @@ def _named(
 ) -> dict[str, Any]:
     named = {"learner": learner, "context": context, "plan": context.plan}
     named |= {"publish": context.publish, "blocks": context.blocks}
-    named |= {"place": learner.place, "residency": learner.residency}
-    named |= {"compiler": learner.compiler, "replicas": context.replicas}
+    named |= {"made_with": learner.made_with, "place": learner.place}
+    named |= {"residency": learner.residency, "compiler": learner.compiler}
+    named |= {"replicas": context.replicas}
     named |= {f"block {actor}": block for actor, block in context.blocks.items()}
     for name, network in networks.items():
         named[f"network {name}"] = network

@@ -382,7 +382,9 @@ class CriticsSettings(CriticsStart, kw_only=True, frozen=True):
 
     envs: Envs = 1
     hidden: Annotated[tuple[int, ...], learner("units of the hidden layers")] = (256, 256)
-    replay_size: ReplaySize = 1_000_000
+    replay_size: Annotated[
+        int | None, table("transitions that are kept; none: total_steps, at most 1,000,000")
+    ] = None  # type: ignore[assignment]  # by default it depends on another setting
     batch: BatchSize = 256
     ratio: Annotated[float | None, table("how often each transition is drawn; none: batch")] = None
     n_step: NStep = 1

@@ -20,7 +20,7 @@ from artos.learners.context import LearnerContext
 from artos.learners.device import Device, chosen, device_of
 from artos.learners.network import Network, Value
 from artos.learners.optimisers import Adam, Optimiser
-from artos.learners.own_state import own_state, set_own_state
+from artos.learners.own_state import own_state, plain, set_own_state
 from artos.learners.ranges import bounds, positive, within
 from artos.learners.residency import Residency
 from artos.learners.sequences import Windows, windows
@@ -131,6 +131,8 @@ class TorchLearner(Learner):
 
     def setup(self, context: LearnerContext) -> None:
         """Adopt the policy's network and give it its optimiser."""
+        if "made_with" not in vars(self):  # in one process registration sets it up, too
+            self.made_with = plain(vars(self))
         self.context, self.module, self.replicas = context, context.module, context.replicas
         self.place: Device = device_of(context.device)
         self.compiler = Compiler(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -35,9 +34,6 @@ class Analytic:
             return cls(module, body, head)
         return None
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[nn.Module]]:
-        return Analytic.of, (self._module,)  # what is kept between the two calls is of one batch
-
     @torch.no_grad()
     def evaluate(self, obs: Mapping[str, Tensor], actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities, entropy and values, as the module's own ``evaluate`` returns them."""
@@ -59,4 +55,5 @@ class Analytic:
         heads = self._last[0], self._last[2]
         _, *found = gradients(self._seen, self._layers[::2], heads, out, values)
         for parameter, gradient in zip(self._parameters, (*found, *own), strict=True):
-            parameter.grad.copy_(gradient)  # type: ignore[arg-type, union-attr]  # both are there
+            if parameter.requires_grad:  # else it is frozen, and its gradient 0
+                parameter.grad.copy_(gradient)  # type: ignore[arg-type, union-attr]  # both there

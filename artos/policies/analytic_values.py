@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -30,9 +29,6 @@ class AnalyticValues:
         known = [p for net in found._nets if type(net) is ReluMlp for p in net.layers]
         plain = type(module.encoder) is Encoder and len(known) == len([*module.parameters()])
         return found if plain and known[0].device.type == "cpu" else None
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[nn.Module]]:
-        return AnalyticValues.of, (self._module,)  # what is kept between two calls is of one batch
 
     @torch.no_grad()
     def evaluate(self, obs: Mapping[str, Tensor]) -> Tensor:

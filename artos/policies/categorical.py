@@ -56,7 +56,8 @@ class CategoricalQNetwork(nn.Module):
 
     def forward(self, obs: Obs, noisy: bool = False) -> Tensor:
         """Expected returns (B, choices), masked."""
-        return masked(self.log_probs(obs, noisy).exp() @ self.support, obs)
+        # No product of matrices: autocast would round it, and with it which action is the best.
+        return masked((self.log_probs(obs, noisy).exp() * self.support).sum(2), obs)
 
     def act(self, obs: Obs, info: ActInfo) -> dict[str, Tensor]:
         """``actions`` (B,) int64: the best ones, by noisy weights unless the best are asked for."""

@@ -117,11 +117,15 @@ class Passed:
         self.out = self._seen.out
 
     def write(self, gradient: Tensor) -> None:
-        """Write the gradients of all layers into their ``grad``, given that of ``out``."""
-        seen, wanted = self._seen, [False, False] + [True] * len(self._layers)
+        """Write the gradients of all layers into their ``grad``, given that of ``out``.
+
+        Those of frozen ones are 0, as they were.
+        """
+        seen, wanted = self._seen, [False, False, *(each.requires_grad for each in self._layers)]
         found = _gradients(gradient, seen.inputs, seen.weights, torch.float32, 0, wanted)
         for layer, each in zip(self._layers, found[2:], strict=True):
-            layer.grad.copy_(each)  # type: ignore[arg-type, union-attr]  # both are there
+            if layer.requires_grad:
+                layer.grad.copy_(each)  # type: ignore[arg-type, union-attr]  # both are there
 
 
 class _Pass(torch.autograd.Function):

@@ -72,6 +72,14 @@ class SavedLearner(msgspec.Struct, frozen=True):
     """Versions of what it publishes besides its weights, saved as ``NAME/object.OBJECT``."""
 
 
+class Without(msgspec.Struct, frozen=True):
+    """What a manifest says of a run that goes on without its members' states."""
+
+    steps: Count
+    restored: tuple[str, ...]
+    not_restored: tuple[str, ...]
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a checkpoint. The fields from ``format`` on are filled in by ``save``."""
 
@@ -131,6 +139,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Checksums of the parts of the plan that the states must fit."""
     unlisted: Count = 0
     """Of the ``episodes``, those that are not in ``episodes.csv``: they ended, no more is known."""
+    without_states: Without | None = None
 
 
 def layout_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[ArraySpec, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from artos.buffer.handed_over import cut, handed_over
 from artos.buffer.past_versions import past_versions
@@ -240,6 +241,8 @@ def _restore(
     others = saved_learners.blank(node.plan, there)
     expected = checkpoint.layout_of(named(empty, node.plan) | values | others)
     arrays, manifest = checkpoint.load(folder.checkpoint, (*expected, *stored))
+    if not goes_on and (without := manifest.without_states) is not None:
+        manifest = msgspec.structs.replace(manifest, **asdict(without))
     first, past = node.plan.learner, checkpoint.past_in(arrays)
     node.restore(first, flattened(arrays, node.plan), manifest.version, past)
     saved_learners.restore(node, manifest, arrays)

@@ -16,7 +16,7 @@ from artos.errors import NotSaved
 from artos.protocol.usage import Usage, flat
 from artos.protocol.views import Status
 from artos.runs import checkpoint
-from artos.runs.checkpoint import Manifest
+from artos.runs.checkpoint import Manifest, Without
 from artos.runs.plan import Plan
 from artos.runs.run_memory import RunMemory
 from artos.specs.devices import POOL
@@ -364,8 +364,10 @@ class Recorder:
         folder, blocks = self._folder.checkpoint, self._node.blocks
         if snapshot is not None:
             self._episodes()  # its books count them
+            found = (each for each in manifest.not_restored if each != _HELD)
             manifest = replace(
                 manifest,
+                without_states=Without(manifest.steps, manifest.restored, tuple(found)),
                 steps=self._coordinator.steps,
                 states_of=self._plan.checksums(),
                 restored=(*RESTORED, *RESTORED_WITH_STATES),

@@ -74,12 +74,12 @@ class D4PG(DDPG):
         found = self.critics(obs, self.module.bounds.unit(rows["actions"])).squeeze(0)
         errors = -(wanted * functional.log_softmax(found, 1)).sum(1)
         loss = (rows["weights"] * errors).mean()
-        return loss, errors.detach(), (found.detach().softmax(1) @ support).mean()
+        return loss, errors.detach(), (found.detach().softmax(1) * support).sum(1).mean()
 
     def _policy_loss(self, obs: Obs) -> Tensor:
         """Eq. 4: the critic's value is the mean of its distribution."""
         found: Tensor = self.critics(obs, self.module(obs)).squeeze(0)
-        return -(found.softmax(1) @ self.support).mean()
+        return -(found.softmax(1) * self.support).sum(1).mean()
 
 
 @builder(D4PGSettings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -40,6 +40,11 @@ class PipelinedPPO(PPO):
         self._accumulator: GradientAccumulator | None = None
         self._passed: dict[Claim, Mapping[str, Tensor]] = {}
         self._learned: dict[int, int] = {}
+
+    def go_on(self, taken: dict[str, Any]) -> None:
+        """Also discount as this learner's settings say, which those of the snapshot need not."""
+        super().go_on(taken)
+        self._advantages.gamma, self._advantages.lam = self.settings.gamma, self.settings.lam
 
     def faults(self, plan: Plan) -> list[str]:
         """As of PPO, and minibatches or actors that do not fit what the table fires early."""

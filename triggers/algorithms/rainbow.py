@@ -78,8 +78,8 @@ class Rainbow(QLearner):
         found = _of(self.module.log_probs(obs, noisy=True), rows["actions"])
         each = functional.kl_div(found, wanted, reduction="none").sum(1)
         # By rounding a distance of 0 may come out below it, which is no priority.
-        distances, q = each.detach().clamp(min=0), found.detach().exp() @ self.module.support
-        return (rows["weights"] * each).mean(), distances, q.mean()
+        distances, q = each.detach().clamp(min=0), found.detach().exp() * self.module.support
+        return (rows["weights"] * each).mean(), distances, q.sum(1).mean()
 
     def out_of_range(self) -> Iterator[str]:
         """Also returns that are no range."""

@@ -27,6 +27,7 @@ from triggers.algorithms.separate import separated
 from triggers.table import Table
 
 _ROW = ("actions", "rewards", "terminations", "truncations")
+_MOST_KEPT = 1_000_000
 _OF_GAMES = ("clip_rewards", "terminal_lives")
 """Settings of the environment that some algorithms have."""
 
@@ -123,16 +124,22 @@ def replay_workload(
         total_steps=settings.total_steps,
         capacity=rows_each(settings.replay_size, settings.actors, actor.envs),
         on_full="overwrite",
-        settings={"ratio": ratio},
+        settings={"ratio": ratio, "replay_size": settings.replay_size},
     ))  # fmt: skip
 
 
 def critics_workload(
     name: str, actor: RolloutActor | AgentsActor, learner: Learner, settings: CriticsSettings
 ) -> Workload:
-    """By default there is one update per environment step, and all steps are kept."""
+    """By default there is one update per environment step, and a million steps are kept.
+
+    These are all where the run is no longer, and actors sample as many each: blocks are alike. If
+    it is resumed for longer, as many are kept as before.
+    """
     ratio = float(settings.batch) if settings.ratio is None else settings.ratio
-    kept = min(settings.replay_size, settings.total_steps or settings.replay_size)
+    kept = settings.replay_size
+    if kept is None:
+        kept = min(_MOST_KEPT, settings.total_steps or _MOST_KEPT)
     return replay_workload(name, actor, learner, replace(settings, replay_size=kept), ratio)
 
 

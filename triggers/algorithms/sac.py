@@ -69,9 +69,7 @@ class SoftLearner(OffPolicyLearner):
         self.continuous = actions.kind == "box"
         start = torch.tensor(math.log(s.temperature))
         self.log_temperature = self.own("log_temperature", start, lr=s.temperature_lr or None)
-        if s.target_entropy is not None:
-            self._entropy = s.target_entropy
-        elif self.continuous:
+        if self.continuous:
             self._entropy = -float(np.count_nonzero(units_of(actions)[1]))
         else:
             self._entropy = 0.5 * math.log(actions.sizes[0])
@@ -82,8 +80,9 @@ class SoftLearner(OffPolicyLearner):
             loss, entropy = self.compiler(self._policy_loss, obs, temperature, self.drawn())
         self.step(loss)
         if self.settings.temperature_lr:
-            wanted: Tensor | float = self._entropy
-            if MASK_KEY in obs and self.settings.target_entropy is None:
+            set_to = self.settings.target_entropy
+            wanted: Tensor | float = self._entropy if set_to is None else set_to
+            if MASK_KEY in obs and set_to is None:
                 wanted = 0.5 * obs[MASK_KEY].sum(1).log().mean()  # by how many may be chosen
             self.log_temperature.step(self.log_temperature() * (entropy - wanted))
         return loss.detach(), entropy

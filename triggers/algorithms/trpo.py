@@ -125,13 +125,14 @@ class TRPO(ActorCriticLearner):
         what they are added up to is the same in all, and so is the way they go.
         """
         s, weights = self.settings, self.network.values[: self.network.count]
-        parameters = list(self.module.parameters())
+        parameters, learned = list(self.module.parameters()), self.network.learned
 
         def gradient(of: Tensor, *, again: bool = False) -> Tensor:
-            found = torch.autograd.grad(
-                of, parameters, retain_graph=True, create_graph=again, materialize_grads=True
-            )
-            return torch.cat([each.reshape(-1) for each in found])
+            found = iter(torch.autograd.grad(
+                of, learned, retain_graph=True, create_graph=again, materialize_grads=True
+            ))  # fmt: skip
+            every = (next(found) if p.requires_grad else torch.zeros_like(p) for p in parameters)
+            return torch.cat([each.reshape(-1) for each in every])
 
         def of_all(of: Tensor) -> Tensor:
             found = gradient(of * self.replicas.share)
@@ -155,9 +156,8 @@ class TRPO(ActorCriticLearner):
                 return of_all(slope @ vector) + s.damping * vector
 
             direction = conjugate_gradients(fisher, uphill, s.conjugate_steps)
-            curvature = direction @ fisher(direction)
-        start = weights.clone()
-        step = direction * torch.sqrt(2 * s.max_kl / curvature.clamp(min=_SOLVED))
+            curvature = (direction @ fisher(direction)).clamp(min=_SOLVED)
+        start, step = weights.clone(), direction * torch.sqrt(2 * s.max_kl / curvature)
         was = self.replicas.total({"gain": before, "entropy": entropy})
         found = {"entropy": was["entropy"].item(), "approx_kl": 0.0, "gain": 0.0, "step": 0.0}
         for length in (_SHORTER**tried for tried in range(s.backtracks)):

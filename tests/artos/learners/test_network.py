@@ -260,3 +260,28 @@ def test_each_part_has_an_optimiser_of_its_own() -> None:
 def test_a_part_that_is_not_there_is_told() -> None:
     with pytest.raises(ValueError, match="no part is named 'insde': this network has inside, head"):
         Network(Joined(), ByPart(Adam(0.1), insde=Adam(0.01)), None)
+
+
+def test_what_is_frozen_stays_and_the_rest_is_learned() -> None:
+    """Also where a loss depends on several networks, and once the network was ``fixed``."""
+    network = one()
+    network.module.weight.requires_grad_(False)
+    frozen, bias = network.module.weight.clone(), network.module.bias.clone()
+    with network.fixed():
+        pass
+    network.step(losses(network)[1])
+    assert torch.equal(network.module.weight, frozen)
+    assert not torch.equal(network.module.bias, bias)
+
+
+@pytest.mark.parametrize("change", ["step", "follow"])
+def test_a_loss_of_weights_that_have_changed_since_is_refused(change: str) -> None:
+    """Its gradient would be that of neither: PyTorch refuses it, if it can tell."""
+    policy, critic = one(), Network(nn.Linear(1, 1), Adam(0.1))
+    loss = critic(policy(torch.ones(4))).sum()
+    if change == "step":
+        critic.step(critic(torch.ones(1)).sum())
+    else:
+        critic.follow(Network(nn.Linear(1, 1)), 0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        policy.step(loss)

@@ -42,6 +42,19 @@ def some_rows() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     return {OBS: torch.randn(ROWS, 3)}, rows | {"returns": torch.randn(ROWS)}
 
 
+@pytest.mark.parametrize("kind", [artos.PPO, artos.TRPO])
+def test_frozen_weights_stay(kind: Any) -> None:
+    (obs, rows), learner = ppo_rows(), made(kind)
+    learner.module.body.weight0.requires_grad_(False)
+    at = [each.clone() for each in learner.module.body.parameters()]
+    learn = learner._learn if kind is artos.PPO else learner._improve
+    for _ in range(2):
+        learn(obs, rows, None)
+    frozen, *learned = learner.module.body.parameters()
+    assert torch.equal(frozen, at[0])
+    assert all(not torch.equal(now, then) for now, then in zip(learned, at[1:], strict=True))
+
+
 # -- PPO ---------------------------------------------------------------------------------------
 
 
@@ -81,6 +94,13 @@ def test_a_ppo_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
     after._learn(obs, rows, None)
     assert torch.equal(before.network.values, at)
     assert not torch.equal(after.network.values, at)
+
+
+def test_a_ppo_goes_on_from_a_snapshot_by_its_own_settings() -> None:
+    before, after = made(artos.PPO), made(artos.PPO, clip=0.05, bfloat16=True)
+    after.go_on(before.snapshot())
+    assert after.settings.clip == 0.05
+    assert after._analytic is None, "nothing else computes in bfloat16"
 
 
 @pytest.mark.parametrize("setting", [{"bfloat16": True}, {"compile": "on"}])

@@ -19,7 +19,10 @@ from artos import D4PG, DDPG, DQN, SAC, TD3, CrossQ, Rainbow
 from artos.buffer.samplers.drawn_batch import DrawnBatch
 from artos.envs.spec import ActionSpec, EnvSpec, Part
 from artos.learners.context import LearnerContext
+from artos.learners.device import device_of
+from artos.learners.network import Network, Value
 from artos.learners.off_policy import OffPolicyLearner
+from artos.learners.settings import ReplaySettings
 from artos.policies.categorical import CategoricalQNetwork
 from artos.policies.encoders import normalizers
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
@@ -151,6 +154,17 @@ def test_dqn_steps_without_autograd_as_with_it(
         left.append((learner.network.values.clone(), metrics))
         learner.replicas.share = 1.0
     torch.testing.assert_close(*left, atol=1e-5, rtol=1e-4)
+
+
+def test_frozen_weights_of_a_dqn_stay() -> None:
+    learner = made("dqn")
+    frozen, *learned = learner.module.parameters()
+    frozen.requires_grad_(False)
+    at = [each.clone() for each in (frozen, *learned)]
+    learner.update(a_batch(DISCRETE), CALL)
+    assert learner._analytic is not None
+    assert torch.equal(frozen, at[0])
+    assert not torch.equal(learned[-1], at[-1])
 
 
 def test_a_dqn_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
@@ -509,3 +523,42 @@ def test_in_bfloat16_an_update_is_nearly_the_same(name: str) -> None:
     assert {each.values.dtype for each in (rounded.network, *rounded.owned.values())} == {
         torch.float32
     }
+
+
+def test_values_of_distributions_are_not_rounded_where_networks_are() -> None:
+    """Rounded ones are alike, and the best action is chosen by them."""
+    learner = made("rainbow")
+    module, obs = learner.module, learner.observations(a_batch(DISCRETE))
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        found = module(obs)
+        exact = (module.log_probs(obs).float().exp() * module.support).sum(2)
+    torch.testing.assert_close(found, exact, atol=1e-5, rtol=0)
+
+
+def test_rows_have_the_noise_that_they_would_have_without_replicas() -> None:
+    """Also where replicas draw other numbers as well, as they do by default."""
+
+    class Noisy(OffPolicyLearner):
+        Settings = ReplaySettings
+
+        def learn(self, batch: Any) -> dict[str, Tensor]:
+            torch.rand(1 + self.replicas.rank)
+            self.drawn = self.noise(3), self.noise(2)
+            return {}
+
+    def drawn(rank: int, count: int) -> tuple[Tensor, ...]:
+        found: Any = object.__new__(Noisy)
+        found.replicas = SimpleNamespace(
+            rank=rank, count=count, total=lambda metrics: metrics, part=lambda batch: batch
+        )
+        found.context, found.place = SimpleNamespace(seed=7), device_of("cpu")
+        found.updates, found.settings = 4, ReplaySettings("")
+        found._updates = Network(Value(torch.zeros(1)))
+        found.update({"rewards": np.zeros(6)}, CALL)
+        return found.drawn
+
+    alone, parts = drawn(0, 1), [drawn(rank, 2) for rank in range(2)]
+    for number, whole in enumerate(alone):
+        for rank, part in enumerate(parts):
+            assert torch.equal(part[number], whole[rank::2])
+    assert not torch.equal(alone[0][:, :2], alone[1])

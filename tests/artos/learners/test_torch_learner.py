@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,6 +117,25 @@ def test_another_process_goes_on_with_everything(tmp_path: Path) -> None:
     for name, value in wanted.items():
         np.testing.assert_array_equal(value, second.live()[name], err_msg=name)
     assert wanted["learner.count.params"] == 4
+
+
+def test_a_snapshot_leaves_the_settings_that_are_others_now_as_they_are(tmp_path: Path) -> None:
+    """What ``__init__`` set otherwise is meant: the step size, too, but not that of the critic."""
+    before, same, other = (Owner(loss) for loss in (1.0, 1.0, 3.0))
+    other.lr = 0.03
+    stages = [Stage(each, tmp_path) for each in (before, same, other)]
+    stages[0].call()
+    for each in (before.network, before.critic):
+        each.optimiser.lr = 0.07
+    before.weight = 2.0
+    taken = before.snapshot()
+    for each in (same, other):
+        each.go_on(pickle.loads(pickle.dumps(taken)))
+    assert [same.weight, other.weight] == [2.0, 3.0]
+    assert [same.lr, other.lr] == [0.1, 0.03]
+    rates = [[n.optimiser.lr for n in (each.network, each.critic)] for each in (same, other)]
+    assert rates == [[0.07, 0.07], [0.03, 0.07]]
+    assert other.snapshot()["made_with"] != taken["made_with"], "the next part compares with this"
 
 
 def test_another_step_size_holds_from_the_next_step_on(tmp_path: Path) -> None:

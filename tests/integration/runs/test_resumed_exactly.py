@@ -167,6 +167,44 @@ def test_a_run_that_had_ended_goes_on_as_if_it_had_been_longer(tmp_path: Path) -
     assert ended["updates"] == 90
 
 
+def test_a_run_goes_on_for_longer_with_the_buffer_that_it_had(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    begun = ("sac", *PENDULUM, *REPLAY, "--inline", "--set", "checkpoint=all", "--run-dir", run)
+    assert main(["run", *begun, "--total-steps", "120"]) == 0
+    assert main(["run", "--resume", run, "--total-steps", "160"]) == 0
+    found = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert found["settings"]["replay_size"] == 120
+    steps = json.loads((tmp_path / "run" / "summary.json").read_text())["steps"]
+    assert steps == 160
+
+
+def test_a_setting_that_is_another_one_now_holds(tmp_path: Path) -> None:
+    size = ("--set", "steps=16", "--set", "hidden=8", "--set", "envs=2", "--set", "anneal=false")
+    assert run("ppo", tmp_path / "run", 2, *size, "--set", "lr=1e-3") == 0
+    changed = ("--total-updates", "4", "--set", "lr=1e-4")
+    assert main(["run", "--resume", str(tmp_path / "run"), *changed]) == 0
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert found["progress"]["metrics/lr"] == pytest.approx(1e-4)
+
+
+def test_who_leaves_states_out_is_told_what_is_lost_and_samples_it_again(
+    tmp_path: Path, interrupt: Callable[[int], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt(10)  # while rows that were sampled are not learned from yet
+    assert run("ppo", tmp_path / "run", 10, *ROUNDS, "--set", "max_lag=1") == 130
+    saved = json.loads((tmp_path / "run" / "checkpoint" / "manifest.json").read_text())
+    learned = saved["updates"] * 2 * 4 * 32
+    assert saved["steps"] > learned
+    interrupt(0)
+    capsys.readouterr()
+    folder = str(tmp_path / "run")
+    assert main(["run", "--resume", folder, "--set", "checkpoint=model"]) == 0
+    assert f"resumed at step {learned}; not restored:" in capsys.readouterr().err
+    ended = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert any("environment states" in each for each in ended["not_restored"])
+    assert ended["steps"] >= ended["updates"] * 2 * 4 * 32
+
+
 class Payload:
     """What runs when it is unpickled."""
 
