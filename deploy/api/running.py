@@ -22,6 +22,7 @@ import msgspec
 from artos.errors import ArtosError, Refused, RunExists
 from artos.protocol.views import Status
 from artos.runs.exit_status import ExitStatus
+from artos.runs.run_config import CONFIG
 from artos.specs import address
 from artos.specs.named import ENV_ARGS
 from artos.specs.settings import shown
@@ -30,10 +31,13 @@ from artos.system.importing import stop_if_imported
 from deploy.api.naming import name_of
 from deploy.local.local_runs import LocalRuns
 from head.records.run_folder import default_path
+from head.records.run_lock import is_live
 
 _LOOK = 0.5
 _FOLDERS = 100
 _EXISTS = ("already holds a run", "is used by a live run")
+_LEFT_OUT = (ENV_ARGS, "track", "deadline")
+"""What is left out where it is None."""
 OnProgress = Callable[[Status], object]
 
 
@@ -148,10 +152,17 @@ def run_named(
     Raises:
         KeyboardInterrupt: ``stopping`` was set; the run has saved.
     """
+    live = is_live(folder)
+    if live or (folder / CONFIG).exists():  # else that run's progress would be told as this one's
+        raise RunExists(str(folder), live)
     words = ["--seed", str(seed), *(["--inline"] if inline else [])]
     for name, value in settings.items():
+        if name in _LEFT_OUT and value is None:
+            continue
         if name == ENV_ARGS:
-            pairs = {key: msgspec.json.encode(each).decode() for key, each in value.items()}
+            if not isinstance(value, Mapping):
+                raise Refused([f"{name}: give arguments by name, {{'NAME': VALUE}}, not {value!r}"])
+            pairs = {key: _json(each) for key, each in value.items()}
             words += [word for key in pairs for word in ("--env-arg", f"{key}={pairs[key]}")]
         elif name == "track":
             trackers = [value] if isinstance(value, str) else value
@@ -183,8 +194,19 @@ def run_named(
 
 
 def typed(value: Any) -> str:
-    """A setting's value as it is typed on the command line."""
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else shown(value)
+    """A setting's value as it is typed on the command line.
+
+    Raises:
+        Refused: something in a dictionary is no plain data.
+    """
+    return _json(value) if isinstance(value, dict) else shown(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()
+    except TypeError as error:
+        raise Refused([f"{value!r}: only plain data is given to the run's process"]) from error
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 _ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
 """Settings that change no result of a run."""
 _PACKAGES = "packages"
+_NOT_HERE = {
+    "seed": "give seeds=, how many",
+    "run_dir": "give folder=, that of all runs",
+    "on_progress": "give say=, which is told of each run that is over",
+    "inline": "the runs of a sweep have processes",
+}
+"""Arguments of a run that a sweep does not take, and what to do."""
 Say = Callable[[str], None]
 
 
@@ -79,8 +86,8 @@ def sweep(
     not repeated, so it goes on where it was stopped, and may get more values and seeds.
 
     Raises:
-        Refused: the grid is empty or not of values, ``folder`` has runs of another sweep, or what a
-            run would be refused for.
+        Refused: the grid is empty or not of values, ``folder`` has runs of another sweep, or what
+            the first runs are refused for. One that is refused later has failed.
     """
     stop_if_imported()
     named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
@@ -94,23 +101,23 @@ def sweep_named(
     cluster: Cluster | None, say: Say, settings: Mapping[str, Any],
 ) -> Sweep:  # fmt: skip
     """``sweep`` of the workload of that name; raises what ``sweep`` raises."""
-    faults = [f"--grid {name}: give one value or more" for name, each in grid.items() if not each]
+    faults = [f"{name}: {do}" for name, do in _NOT_HERE.items() if name in {*settings, *grid}]
+    todo = _combinations(grid, range(1, seeds + 1), faults)
     if seeds < 1:
         faults.append(f"--seeds {seeds}: it must be 1 or more")
     if at_once < 0:
         faults.append(f"--at-once {at_once}: it must not be negative")
     if faults:
         raise Refused(faults)
-    todo = [*_combinations(grid, range(1, seeds + 1))]
-    made = not folder.exists()
-    claimed = _claim(folder, _same(workload, settings))
     run = OnCluster(cluster) if cluster else _here
-    stopping = threading.Event()
-    done: list[SweepRun] = []
+    stopping, asking = threading.Event(), threading.Lock()
+    asked, done, refusals = list[str](), list[SweepRun](), list[Refused]()
 
     def one(name: str, chosen: dict[str, Any], seed: int) -> None:
-        if stopping.is_set():
-            return
+        with asking:
+            if stopping.is_set() or 0 < len(refusals) == len(asked):  # as the others will be
+                return
+            asked.append(name)
         about = SweepRun(name, chosen, seed, str(folder / name))
         try:
             place = folder / name
@@ -119,29 +126,29 @@ def sweep_named(
             about = msgspec.structs.replace(
                 about, outcome=result.outcome, mean_return_100=mean, steps=steps, why=why
             )
-        except RunFailed as failed:
-            about = msgspec.structs.replace(about, outcome="failed", why=failed.why)
+        except (RunFailed, Refused) as error:
+            why = error.why if isinstance(error, RunFailed) else str(error)
+            about = msgspec.structs.replace(about, outcome="failed", why=why)
+            refusals.extend([error] if isinstance(error, Refused) else [])
         done.append(about)
         mean_text = "-" if about.mean_return_100 is None else f"{about.mean_return_100:.1f}"
         why = f" ({about.why})" if about.why else ""
         say(f"{len(done)}/{len(todo)} {name}: {about.outcome}, mean return {mean_text}{why}")
 
     most = len(todo) if cluster else at_once or max(1, len(usable_cpus()) // 2)
-    with ThreadPoolExecutor(min(most, len(todo))) as threads:
-        futures = [threads.submit(one, *each) for each in todo]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            if not all(future.done() for future in futures):
-                stopping.set()
-    errors = [error for future in futures if (error := future.exception()) is not None]
-    if errors:  # others were stopped because of the first one
-        if claimed and not any(begun(folder / name) for name, *_ in todo):
-            (folder / _SAME).unlink(missing_ok=True)
-            if made:
-                with suppress(OSError):
-                    folder.rmdir()
-        raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
+    with _claimed(folder, _same(workload, settings), [name for name, *_ in todo]):
+        with ThreadPoolExecutor(min(most, len(todo))) as threads:
+            futures = [threads.submit(one, *each) for each in todo]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                if not all(future.done() for future in futures):
+                    stopping.set()
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if len(refusals) == len(asked):
+            errors += refusals[:1]
+        if errors:  # others were stopped because of the first one
+            raise min(errors, key=lambda error: isinstance(error, KeyboardInterrupt))
     table, figure = folder / _TABLE, folder / _FIGURE
     runs = tuple(_ranked(done))
     _write(table, runs)
@@ -159,13 +166,16 @@ def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
     return {"workload": workload, **chosen, **codes}
 
 
-def _claim(folder: Path, same: Mapping[str, str]) -> bool:
-    """Have a folder be that of the sweep whose runs have ``same`` in common; whether it was not.
+@contextmanager
+def _claimed(folder: Path, same: Mapping[str, str], names: Sequence[str]) -> Iterator[None]:
+    """Have a folder be that of the sweep whose runs have ``same`` in common, from this block on.
+
+    If the block raises before any run of those ``names`` has begun, it is what it was.
 
     Raises:
         Refused: it is that of another one, has runs of which that is not known, or cannot be made.
     """
-    kept = folder / _SAME
+    kept, made, new = folder / _SAME, not folder.exists(), False
     try:
         folder.mkdir(parents=True, exist_ok=True)
         before = msgspec.json.decode(contents(kept), type=dict[str, str])
@@ -174,7 +184,7 @@ def _claim(folder: Path, same: Mapping[str, str]) -> bool:
             raise Refused([_OTHERS.format(folder)]) from None
         forget_all(folder)  # a folder that was emptied still has those
         write_durably(kept, msgspec.json.format(msgspec.json.encode(same)))
-        return True
+        before, new = dict(same), True
     except msgspec.MsgspecError:
         before = {}
     except OSError as fault:
@@ -182,7 +192,15 @@ def _claim(folder: Path, same: Mapping[str, str]) -> bool:
     if changed := [name for name in {**before, **same} if before.get(name) != same.get(name)]:
         words = ", ".join(f"{name} was {before.get(name, 'not given')}" for name in changed)
         raise Refused([f"--folder {folder}: it is of another sweep ({words}): name another one"])
-    return False
+    try:
+        yield
+    except BaseException:
+        if new and not any(begun(folder / name) for name in names):
+            kept.unlink(missing_ok=True)
+            if made:
+                with suppress(OSError):
+                    folder.rmdir()
+        raise
 
 
 _OTHERS = (
@@ -192,14 +210,39 @@ _OTHERS = (
 
 
 def _combinations(
-    grid: Mapping[str, Sequence[Any]], seeds: Sequence[int]
-) -> Iterator[tuple[str, dict[str, Any], int]]:
-    for values in itertools.product(*grid.values()):
-        chosen = dict(zip(grid, values, strict=True))
-        words = "-".join(f"{name}={shown(value)}" for name, value in chosen.items())
-        plain = "".join(each if each.isalnum() or each in "=.-_" else "_" for each in words)
-        for seed in seeds:
-            yield f"{plain}-seed{seed}".lstrip("-"), chosen, seed
+    grid: Mapping[str, Sequence[Any]], seeds: Sequence[int], faults: list[str]
+) -> list[tuple[str, dict[str, Any], int]]:
+    """The runs, each with a folder of its own; what keeps them from that is added to ``faults``."""
+    choices: dict[str, Sequence[Any]] = {}
+    for name, given in grid.items():
+        each = given.tolist() if hasattr(given, "tolist") else given  # an array's
+        if isinstance(each, str | bytes) or not isinstance(each, Sequence):
+            faults.append(f"--grid {name}: give a list of values, not {given!r}")
+            continue
+        choices[name], folders = each, dict[str, str]()
+        if not each:
+            faults.append(f"--grid {name}: give one value or more")
+        for value in map(shown, each):
+            if (other := folders.setdefault(_plain(value), value)) != value:
+                faults.append(f"--grid {name}: {other} and {value} would have the same folder")
+        if len(set(map(shown, each))) < len(each):
+            faults.append(f"--grid {name}: {_TWICE}")
+    runs = []
+    for values in itertools.product(*choices.values()):
+        chosen = dict(zip(choices, values, strict=True))
+        plain = _plain("-".join(f"{name}={shown(value)}" for name, value in chosen.items()))
+        runs += [(f"{plain}-seed{seed}".lstrip("-"), chosen, seed) for seed in seeds]
+    return runs
+
+
+_TWICE = (
+    "a value is given twice (values that are lists: in Python, grid={'hidden': [[64, 64], ...]})"
+)
+
+
+def _plain(words: str) -> str:
+    """Words as the name of a folder."""
+    return "".join(each if each.isalnum() or each in "=.-_" else "_" for each in words)
 
 
 Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], tuple[Result, str]]

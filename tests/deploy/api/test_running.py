@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers import PATIENCE, ROOT
@@ -15,8 +16,10 @@ from helpers import PATIENCE, ROOT
 import artos
 from artos.errors import Refused, RunExists
 from artos.protocol.views import Status
+from deploy.api import running
 from deploy.api.running import Result
 from deploy.local.local_runs import LocalRuns
+from head.records.run_folder import RunFolder
 from triggers.algorithms.ppo import workload as ppo
 
 pytestmark = pytest.mark.processes
@@ -60,8 +63,12 @@ def test_what_is_refused_is_refused_with_its_faults() -> None:
 
 def test_a_folder_that_holds_a_run_is_not_taken() -> None:
     artos.run("ppo", env="CartPole-v1", total_steps=512, inline=True, run_dir="mine")
-    with pytest.raises(RunExists):
-        artos.run("ppo", env="CartPole-v1", total_steps=512, inline=True, run_dir="mine")
+    told: list[Status] = []
+    with pytest.raises(RunExists, match="already holds a run"):
+        artos.run("ppo", total_steps=512, inline=True, run_dir="mine", on_progress=told.append)
+    with RunFolder.create(Path("live"), {}), pytest.raises(RunExists, match="used by a live run"):
+        artos.run("ppo", total_steps=512, run_dir="live", on_progress=told.append)
+    assert not told, "that is the progress of another run"
 
 
 def test_what_watching_it_raises_stops_the_run_which_saves() -> None:
@@ -115,3 +122,32 @@ def test_an_environment_that_is_no_name_is_refused() -> None:
     with pytest.raises(Refused, match="'my_env:make_mine'"):
         ppo(env=make_mine)  # type: ignore[arg-type]
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"a": object()}, "only plain data"),
+        ([1], "give arguments by name"),
+        ("a=1", "give arguments by name"),
+    ],
+)
+def test_arguments_of_an_environment_that_are_no_plain_data_are_refused(
+    given: Any, told: str
+) -> None:
+    with pytest.raises(Refused, match=told):
+        artos.run("ppo", env="CartPole-v1", env_args=given)
+    assert not Path("runs").exists()
+
+
+def test_what_is_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def start(words: list[str], **_: Any) -> None:
+        started.append(words)
+        raise InterruptedError
+
+    monkeypatch.setattr(running.subprocess, "Popen", start)
+    with pytest.raises(InterruptedError):
+        artos.run("ppo", env_args=None, track=None, deadline=None, run_dir="mine")
+    assert started[0][-4:] == ["--run-dir", "mine", "--seed", "1"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from helpers import ROOT
 
@@ -170,6 +171,70 @@ def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
     for wrong in ({"seeds": 0}, {"grid": {"lr": []}}):
         with pytest.raises(Refused):
             artos.sweep("ppo", folder=tmp_path / "s", **wrong)  # type: ignore[arg-type]
+    assert begun == []
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ({"epochs": "12"}, "epochs: give a list of values, not '12'"),
+        ({"lr": 0.1}, "lr: give a list of values, not 0.1"),
+        ({"lr": {0.1, 0.2}}, "lr: give a list of values"),
+        ({"lr": np.array(0.1)}, "lr: give a list of values"),
+        ({"lr": np.array([])}, "lr: give one value or more"),
+        ({"lr": [1e-3, 0.001]}, "lr: a value is given twice"),
+        ({"env": ["a:make", "a_make"]}, "env: a:make and a_make would have the same folder"),
+        ({"seed": [1, 2]}, "seed: give seeds="),
+    ],
+)
+def test_a_grid_is_of_lists_whose_values_have_folders_of_their_own(
+    grid: Any, told: str, begun: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=told) as caught:
+        artos.sweep("ppo", folder=tmp_path / "s", grid=grid)
+    assert len(caught.value.faults) == 1
+    assert not begun
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_grid_may_be_of_arrays_and_of_lists(begun: Any, tmp_path: Path) -> None:
+    grid: Any = {"lr": np.array([0.001, 0.002]), "hidden": ([64, 64], [64])}
+    artos.sweep("ppo", folder=tmp_path / "s", grid=grid, seeds=1)
+    chosen = sorted((settings["lr"], settings["hidden"]) for settings, *_ in begun)
+    assert chosen == [(lr, hidden) for lr in (0.001, 0.002) for hidden in ([64], [64, 64])]
+
+
+@pytest.mark.parametrize("name", ["inline", "run_dir", "seed", "on_progress"])
+def test_what_a_sweep_does_not_take_is_refused_by_its_name(
+    name: str, begun: Any, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {name: 1}
+    with pytest.raises(Refused, match=f"^{name}: "):
+        artos.sweep("ppo", folder=tmp_path / "s", **given)
+
+
+def test_a_run_that_is_refused_after_others_began_has_failed(
+    begun: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_named = sweeping.run_named
+
+    def refuse(workload: str, settings: Any, *more: Any, **options: Any) -> Result:
+        if settings["lr"] < 0:
+            raise Refused(["lr must be above 0"])
+        return run_named(workload, settings, *more, **options)
+
+    monkeypatch.setattr(sweeping, "run_named", refuse)
+    words = ("sweep", "ppo", "--seeds", "2", "--at-once", "1", "--folder", str(tmp_path / "s"))
+    assert main([*words, "--grid", "lr=0.001,-5,0.002"]) == 1
+    said = capsys.readouterr()
+    assert "lr=-5-seed2: failed, mean return - (lr must be above 0)" in said.err
+    assert "nothing was started" not in said.err
+    assert len(begun) == 4
+    with (tmp_path / "s" / "sweep.csv").open() as file:
+        outcomes = {row["lr"]: row["outcome"] for row in csv.DictReader(file)}
+    assert outcomes == {"0.001": "done", "-5": "failed", "0.002": "done"}
+    begun.clear()
+    assert main([*words, "--grid", "lr=-5,0.003"]) == 2, "the first is refused, nothing has begun"
     assert begun == []
 
 
