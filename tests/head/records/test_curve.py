@@ -37,6 +37,13 @@ def test_the_running_mean_is_that_of_the_newest(returns: list[float]) -> None:
     np.testing.assert_allclose(means, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_a_return_that_is_no_number_only_spoils_the_means_that_it_is_in(odd: float) -> None:
+    column = np.array([1.0, 2.0, odd, 4.0, 6.0])
+    means = Episodes(column, column, column).running_mean(2)
+    np.testing.assert_equal(means, [1.0, 1.5, np.nan, np.nan, 5.0])
+
+
 def test_episodes_come_back_as_they_were_logged(folder: RunFolder) -> None:
     assert len(Episodes.read(folder.episodes)) == 0
     log = ProgressLog(folder)

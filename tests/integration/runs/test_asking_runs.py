@@ -301,6 +301,8 @@ def test_a_policy_that_acts_otherwise_than_it_draws_is_refused() -> None:
 SERVERS = {
     "no name": ("'a judge'", "Judge()", "cannot have this name"),
     "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
+    "a log's name": ("'actor-1'", "Judge()", "logs call something else so"),
+    "an actor": ("'actor'", "Judge()", "logs call something else so"),
     "not one": ("'judge'", "Judge", "is a type: derive it from artos.Server"),
     "lacks half": ("'judge'", "Server()", "Server has no asks, answers, answer"),
     "of nobody": ("'judge'", "Judge(of='critic')", "of='critic': there is no such learner"),
