@@ -8,6 +8,7 @@ import pytest
 from helpers import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from head.records import curve
@@ -81,6 +82,18 @@ def test_evaluations_are_points_of_their_own(folder: RunFolder, episodes: int) -
     with ProgressLog(folder) as log:
         log.evaluated([Evaluated(v, 100 * v, v, 5.0 * v, 2.0, 10, 7.0, 0.5) for v in range(5)])
     assert coloured() > 100
+
+
+@pytest.mark.parametrize(("made", "below"), [(7, "environment steps"), (0, "updates")])
+def test_evaluations_of_runs_without_steps_lie_at_their_updates(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, made: int, below: str
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text, **look: said.append(text))
+    with ProgressLog(folder) as log:
+        log.evaluated([Evaluated(1, made, 10, 5.0, 2.0, 10, 7.0, 0.5)])
+    assert curve.draw(folder)
+    assert said == [below]
 
 
 def test_very_long_runs_are_thinned_but_keep_their_last_episode() -> None:
