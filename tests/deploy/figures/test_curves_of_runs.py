@@ -78,9 +78,9 @@ def test_runs_of_one_name_in_two_folders_have_bars_of_their_own(tmp_path: Path) 
 
 
 def test_evaluations_of_runs_without_steps_lie_at_their_updates(tmp_path: Path) -> None:
-    with RunFolder.create(tmp_path / "r", {"workload": "bc", "folder": "", "settings": {}}) as run:
-        with ProgressLog(run) as log:
-            log.evaluated([Evaluated(v, 0, 10 * v, v, 1.0, 5, 7.0, 0.5) for v in (1, 2, 3)])
+    config = {"workload": "bc", "folder": "", "settings": {}}
+    with RunFolder.create(tmp_path / "r", config) as run, ProgressLog(run) as log:
+        log.evaluated([Evaluated(v, 0, 10 * v, v, 1.0, 5, 7.0, 0.5) for v in (1, 2, 3)])
     (found,) = answers(by_run([ReadRun(run.path)]))
     found.draw(axes := Figure().add_subplot())
     assert axes.get_xlabel() == "updates"
