@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,12 +27,9 @@ from artos.specs.keys import (
     full_name,
     objects_of,
 )
-from artos.specs.members import LEARNER, NOT_LEARNERS, ROLE_NAME
+from artos.specs.members import LEARNER, NOT_LEARNERS, NOT_ROLES, ROLE_NAME
 from artos.specs.workload import Workload
 from artos.system.usable_cpus import usable_cpus
-
-_LOGS = re.compile(r"run|missing|[a-z]+-\d+")
-"""Names of logs that other processes of a run have."""
 
 
 def fired(workload: Workload, role: str) -> list[str]:
@@ -56,9 +52,9 @@ def unlike(workload: Workload) -> Iterator[str]:
                 f"learners[{name!r}]: call it by letters, digits, - and _, a letter first, as the "
                 "table, journal and logs call it so"
             )
-        elif name in NOT_LEARNERS or _LOGS.fullmatch(name):
-            what = "the table calls something else" if name in NOT_LEARNERS else "a log is called"
-            yield f"learners[{name!r}]: {what} so: choose another name"
+        elif name in NOT_LEARNERS or NOT_ROLES.fullmatch(name):
+            who = "the table calls" if name in NOT_LEARNERS else "logs call"
+            yield f"learners[{name!r}]: {who} something else so: choose another name"
         elif name == LEARNER and workload.learner is not None:
             yield (
                 f"two roles are called {name!r}: what is given as learner= is called so; give "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from artos.runs.plan import Plan
 from artos.specs.contracts import own
 from artos.specs.devices import CPU, POOL
-from artos.specs.members import LEARNER, NOT_LEARNERS, ROLE_NAME
+from artos.specs.members import LEARNER, NOT_LEARNERS, NOT_ROLES, ROLE_NAME
 from artos.specs.servers import Server, ServerSpec
 from artos.specs.workload import Workload
 from artos.system.closest import closest
@@ -61,6 +61,8 @@ def _faults(name: str, server: object, workload: Workload) -> Iterator[str]:
             "a role that answers cannot have this name: use letters, digits, - and _, and none of "
             f"{', '.join(dict.fromkeys(taken))}"
         )
+    elif NOT_ROLES.fullmatch(name):
+        yield "logs call something else so: choose another name"
     if not isinstance(server, Server):
         yield f"is a {type(server).__name__}: derive it from artos.Server"
         return

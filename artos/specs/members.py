@@ -25,6 +25,8 @@ ENV = "env"
 NOT_LEARNERS = (ACTORS, EVALUATOR, TEMPLATE, CONTROL, TRANSFER, SET, ENV)
 """Names that mean something else in tables and journals, so no learner can have them."""
 
+NOT_ROLES = re.compile(r"run|missing|actor|[a-z]+-\d+")
+"""Names that something else has in logs, so neither a learner nor a server can have them."""
 ROLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 """What a learner or a server may be called."""
 _ACTOR = re.compile(r"actor (\d{1,9})", re.ASCII)

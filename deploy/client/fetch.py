@@ -101,9 +101,10 @@ def progress(client: HeadClient, run: str, target: Path, what: str) -> tuple[int
 def _fetched(client: HeadClient, view: RunView, target: Path, what: str, check: bool) -> Fetched:
     files, came = 0, Counter[str]()
     for _ in range(_TRIES):
-        there = _wanted(client.files(view.name), what)
+        there = _wanted(every := client.files(view.name), what)
         missed = False
-        if view.state not in OVER:  # it is of the time before the run was resumed
+        # It is of the time before the run was resumed, also if that was killed.
+        if view.state not in OVER or FILE not in every:
             there = {name: about for name, about in there.items() if name != FILE}
             (target / FILE).unlink(missing_ok=True)
         if check:

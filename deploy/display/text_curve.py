@@ -14,7 +14,8 @@ def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bo
     """The running mean against environment steps as lines of text, axes included.
 
     ``width`` and ``height`` count characters of the plotting area; each character holds 2 × 4 dots,
-    or 1 with ``ascii_only``. Without episodes there are no lines.
+    or 1 with ``ascii_only``. Where a mean is not finite, none is drawn; without any there are no
+    lines.
     """
     if not len(episodes):
         return []
@@ -22,12 +23,17 @@ def draw(episodes: Episodes, width: int = 60, height: int = 8, *, ascii_only: bo
     # The running mean at evenly spaced steps; between episodes it stays what it was.
     at = np.linspace(episodes.steps[0], episodes.steps[-1], columns)
     means = episodes.running_mean()[np.searchsorted(episodes.steps, at, side="right") - 1]
-    low, high = float(means.min()), float(means.max())
-    levels = np.rint((means - low) / ((high - low) or 1.0) * (rows - 1)).astype(int)
+    finite = np.isfinite(means)
+    if not finite.any():
+        return []
+    low, high = float(means[finite].min()), float(means[finite].max())
+    above = np.where(finite, means - low, 0.0)
+    levels = np.rint(above / ((high - low) or 1.0) * (rows - 1)).astype(int)
     # The dots that are set, top row first; each column is joined to the column before it.
     grid = [[False] * columns for _ in range(rows)]
-    for column, level in enumerate(levels):
-        before = levels[max(0, column - 1)]
+    for column in np.flatnonzero(finite):
+        level = levels[column]
+        before = levels[column - 1] if column and finite[column - 1] else level
         near = before + np.sign(level - before)
         for filled in range(min(near, level), max(near, level) + 1):
             grid[rows - 1 - filled][column] = True

@@ -19,6 +19,7 @@ from deploy.figures.read_run import Group, ReadRun
 from deploy.figures.timeline import draw_timeline, timeline
 from deploy.tracing.file import events_of
 from head.records.episodes import WINDOW
+from head.records.place import STEPS, UPDATES, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +121,7 @@ def _returns(
 
 _BY_STEPS = partial(
     _returns, name="return-by-steps", question="How much does it earn after so many steps?",
-    below="environment steps",
+    below=STEPS,
 )  # fmt: skip
 _IN_TIME = partial(
     _returns, name="return-by-seconds", question="How much does it earn after so much time?",
@@ -132,34 +133,38 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
     there, curves = list[Group](), list[Curve]()
     for group in _having(groups, lambda run: len(run.evaluated) > 1):
         runs = [run.evaluated for run in group.runs]
-        at = np.unique([float(each.steps) for run in runs for each in run])
-        at = at[(at >= max(r[0].steps for r in runs)) & (at <= min(r[-1].steps for r in runs))]
+        places = [[float(place(e.steps, e.updates)) for e in run] for run in runs]
+        at = np.unique(np.concatenate(places))
+        at = at[(at >= max(each[0] for each in places)) & (at <= min(each[-1] for each in places))]
         if not at.size:
             continue
         values = [
-            np.interp(at, [e.steps for e in run], [e.mean_return for e in run]) for run in runs
+            np.interp(at, each, [e.mean_return for e in run])
+            for each, run in zip(places, runs, strict=True)
         ]
         curves.append(Curve(group.label, at, np.stack(values)))
         there.append(group)
     if not curves:
         return None
+    made = any(run.evaluated[-1].steps for group in there for run in group.runs)
+    below = STEPS if made else UPDATES
     caption = (
         "Mean return of evaluations during training, in environments of their own and without "
-        f"exploration, by environment steps. {_spread(there)}"
+        f"exploration, by {below}. {_spread(there)}"
         f"{_whose(there, groups, 'evaluations to compare')}"
     )
     beside = "mean return of an evaluation"
     return Answer(
         "evaluation", "How well does it play without exploring?", caption,
-        lambda axes: draw_curves(axes, curves, "environment steps", beside),
+        lambda axes: draw_curves(axes, curves, below, beside),
     )  # fmt: skip
 
 
 def _lags(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, _lag_shares)
-    shares = {group.label: [*map(_lag_shares, group.runs)] for group in there}
+    shares = [(group.label, [*map(_lag_shares, group.runs)]) for group in there]
     names = sorted(
-        {name for each in shares.values() for run in each for name in run},
+        {name for _, each in shares for run in each for name in run},
         key=lambda name: int(name.partition("-")[0]),
     )
     if not names:
@@ -182,9 +187,9 @@ def _lag_shares(run: ReadRun) -> dict[str, float]:
 
 def _times(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, lambda run: run.last.shares)
-    shares = {group.label: [run.last.shares for run in group.runs] for group in there}
-    kinds = dict.fromkeys(kind for each in shares.values() for run in each for kind in run)
-    every = [run for each in shares.values() for run in each]
+    shares = [(group.label, [run.last.shares for run in group.runs]) for group in there]
+    every = [run for _, each in shares for run in each]
+    kinds = dict.fromkeys(kind for run in every for kind in run)
     names = [name for name in kinds if max(run.get(name, 0.0) for run in every) >= 0.005]
     if not names:
         return None
@@ -223,16 +228,16 @@ def _did(groups: Sequence[Group]) -> Answer | None:
 
 
 def _bars(
-    axes: Axes, names: Sequence[str], shares: Mapping[str, Sequence[Mapping[str, float]]],
+    axes: Axes, names: Sequence[str], shares: Sequence[tuple[str, Sequence[Mapping[str, float]]]],
     below: str, beside: str, *, across: bool = False,
 ) -> None:  # fmt: skip
     """A bar for each name and group: means, with a whisker from the lowest to the highest run."""
-    bars = {
-        whose: np.array([[run.get(name, 0.0) for name in names] for run in each])
-        for whose, each in shares.items()
-    }
+    bars = [
+        (whose, np.array([[run.get(name, 0.0) for name in names] for run in each]))
+        for whose, each in shares
+    ]
     places, width = np.arange(len(names), dtype=np.float64), 0.8 / len(bars)
-    for number, (whose, values) in enumerate(bars.items()):
+    for number, (whose, values) in enumerate(bars):
         mean = values.mean(axis=0)
         spread = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
         at, look = places + (number - (len(bars) - 1) / 2) * width, style(number)[0]

@@ -19,6 +19,7 @@ from artos.protocol.usage import flat
 from artos.protocol.views import ClusterView, NodeView, RunFacts, RunView
 from artos.runs.checkpoint import MANIFEST
 from artos.runtime import control
+from artos.specs.members import actor_of
 from artos.system.by_age import by_age
 from artos.system.child_modules import ChildModule
 from artos.system.closest import closest
@@ -189,7 +190,7 @@ def _one(run: Path) -> RunView:
         facts = msgspec.structs.replace(facts or RunFacts(), usage=flat(ending[1].usage))
     is_here = state in (RUNNING, STOPPING) and not live_state(run)
     waits = status.waits if status and is_here else ()
-    actors = sum(who.startswith("actor") for who in waits)
+    actors = sum(actor_of(who) is not None for who in waits)
     # Only a cluster's run, whose actors are on other nodes, has the log of a replay process.
     here = actors and not any((run / LOGS).glob("replay-*.log"))
     try:

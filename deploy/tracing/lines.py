@@ -53,6 +53,7 @@ class _Part(msgspec.Struct, frozen=True):
     """A continuation of a run."""
 
     origin: Origin = Origin()
+    host: Host | None = None
 
 
 class Config(RunConfig, frozen=True):
@@ -73,8 +74,17 @@ class Config(RunConfig, frozen=True):
     @property
     def begins(self) -> list[float]:
         """When the run, and each continuation, was asked for, in seconds since 1970."""
-        parts = [self.origin, *(msgspec.convert(each, _Part).origin for each in self.resumed)]
+        parts = [self.origin, *(each.origin for each in self._parts)]
         return [part.time.timestamp() if part.time else 0.0 for part in parts]
+
+    @property
+    def cpus(self) -> int:
+        """Those of the machine that its learner was on last."""
+        return [self.host, *(each.host or self.host for each in self._parts)][-1].cpus
+
+    @property
+    def _parts(self) -> list[_Part]:
+        return msgspec.convert(self.resumed, list[_Part])
 
 
 class _Line(msgspec.Struct, frozen=True):

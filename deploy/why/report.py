@@ -82,7 +82,7 @@ def _evidence(folder: Path) -> Evidence:
     return Evidence(
         history, config.settings | dict(config.configuration.settings),
         plan.triggers if plan else {}, history.actors or 1 + max(ranks, default=0),
-        plan.envs if plan else 1, plan.steps if plan else 1, config.host.cpus,
+        plan.envs if plan else 1, plan.steps if plan else 1, config.cpus,
         min(1.0, used / held) if held > _ENOUGH_HELD else None, config.algorithm, moved,
     )  # fmt: skip
 

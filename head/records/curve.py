@@ -12,6 +12,7 @@ import numpy as np
 
 from head.records import evaluations
 from head.records.episodes import WINDOW, Episodes
+from head.records.place import STEPS, UPDATES, place
 from head.records.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _draw(folder: RunFolder) -> Path:
     _plot(axes, episodes)
     if evaluated:  # means as points; a bar reaches a standard deviation up and down
         axes.errorbar(
-            [each.steps for each in evaluated],
+            [place(each.steps, each.updates) for each in evaluated],
             [each.mean_return for each in evaluated],
             [each.std for each in evaluated],
             fmt="D", color=_EVALUATION, markersize=4, elinewidth=1, capsize=2,
@@ -84,7 +85,8 @@ def _draw(folder: RunFolder) -> Path:
     name = f"{folder.config.get('algorithm', 'run')} on {folder.config.get('env', 'environment')}"
     final = f": {episodes.running_mean()[-1]:.1f} over the last {WINDOW}" if len(episodes) else ""
     axes.set_title(name + final, loc="left", fontweight="bold")
-    axes.set_xlabel("environment steps", color=_GREY)
+    without_steps = bool(evaluated) and not evaluated[-1].steps
+    axes.set_xlabel(UPDATES if without_steps else STEPS, color=_GREY)
     axes.set_ylabel("return per episode", color=_GREY)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))

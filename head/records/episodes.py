@@ -62,12 +62,17 @@ class Episodes:
         return len(self.steps)
 
     def running_mean(self, window: int = WINDOW) -> Floats:
-        """Mean return over each episode and ``window - 1`` before it, shape ``(len(self),)``."""
-        total = np.concatenate(([0.0], np.cumsum(self.returns)))
+        """Mean return over each episode and ``window - 1`` before it, shape ``(len(self),)``.
+
+        NaN where one of these returns is not finite.
+        """
+        finite = np.isfinite(self.returns)
+        total = np.concatenate(([0.0], np.cumsum(np.where(finite, self.returns, 0.0))))
+        amiss = np.concatenate(([0], np.cumsum(~finite)))
         stop = np.arange(1, len(self) + 1)
         start = np.maximum(0, stop - window)
         means: Floats = (total[stop] - total[start]) / (stop - start)
-        return means
+        return np.where(amiss[stop] > amiss[start], np.nan, means)
 
     def __repr__(self) -> str:
         return f"<Episodes {len(self)}>"

@@ -104,8 +104,10 @@ class ProgressLog(Closing):
     def evaluated(self, found: Sequence[Evaluated]) -> None:
         """Append evaluations."""
         if found:
-            header = b"" if self._evaluations.exists() else f"{','.join(COLUMNS)}\n".encode()
             with AppendFile(self._evaluations) as file:
+                # It is there without a line if the disk was full when it was made.
+                is_new = not self._evaluations.stat().st_size
+                header = f"{','.join(COLUMNS)}\n".encode() if is_new else b""
                 file.append(header + lines(found))
 
     def past_evaluations(self) -> list[Evaluated]:
@@ -202,6 +204,9 @@ def _whole_lines(path: Path) -> str:
 def _rewind(path: Path, **most: float) -> None:
     """Drop rows that are beyond one of these columns, and one that was cut short by a kill."""
     if not path.exists():
+        return
+    if not _whole_lines(path).strip():  # a full disk or a kill left no more of it than its name
+        path.unlink()
         return
     with reading(path):
         header, rows = _read_header(path), read_history(path)

@@ -58,6 +58,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
             ["git", "-C", folder, *arguments],
             capture_output=True,
             text=True,
+            errors="replace",  # a file may have any name
             check=True,
             timeout=_GIT_SECONDS,
             stdin=subprocess.DEVNULL,

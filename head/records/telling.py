@@ -8,6 +8,7 @@ from pathlib import Path
 from artos.protocol.views import Status
 from artos.system.regular_file import lies_in
 from head.records.episodes import Ended
+from head.records.place import place
 from head.records.progress_log import scalars
 from head.records.told import counted, ended, since
 from head.records.tracker import Tracker
@@ -34,6 +35,8 @@ class Telling:
         self.rows, self.spread = rows, spread
         self.heard = -1
         """After how many steps the newest episode ended that it was told of."""
+        self._told = spread[0]
+        """Episodes up to so many steps were told of before."""
         self._tracker = tracker
         self._before, self._last = Status(), Status()
         self._episodes: list[Ended] = []
@@ -42,8 +45,14 @@ class Telling:
         """Tell of episodes, before the row that counts them; ``anew``: of all from the first on."""
         if anew:
             self._episodes.clear()
-        self._episodes += (each for each in found if each.steps > self.spread[0])
+            self._told = self.spread[0]
+        self._episodes += (each for each in found if each.steps > self._told)
         self.heard = found[-1].steps if found else self.heard
+
+    def resumed(self, status: Status) -> None:
+        """What this status counts was counted before the run was resumed."""
+        self._before = self._last = status
+        self.spread = moment(status)
 
     def has(self, status: Status) -> None:
         """Tell of a row that the tracker has already."""
@@ -53,7 +62,7 @@ class Telling:
 
     def row(self, status: Status) -> None:
         """Tell of the next row."""
-        self._tracker.on_progress(status.steps, scalars(status))
+        self._tracker.on_progress(place(*moment(status)), scalars(status))
         self._last, self.rows = status, self.rows + 1
         if self.rows % _EVERY == 0:
             self._spread()
@@ -72,6 +81,6 @@ class Telling:
         found |= ended(each for each in self._episodes if each.steps <= status.steps)
         for name, counts in found.items():
             if counts:
-                self._tracker.on_histogram(status.steps, name, counts)
+                self._tracker.on_histogram(place(*moment(status)), name, counts)
         self._episodes = [each for each in self._episodes if each.steps > status.steps]
         self._before, self.spread = status, moment(status)

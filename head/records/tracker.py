@@ -32,7 +32,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def on_progress(self, step: int, values: Mapping[str, float]) -> None:
-        """Log finite numbers, by the names that ``scalars`` gives, at an environment step."""
+        """Log finite numbers, by the names that ``scalars`` gives, at their row's ``place``."""
 
     @abstractmethod
     def on_histogram(self, step: int, name: str, counts: Classes) -> None:

@@ -138,6 +138,7 @@ def resumed(
             last, then = folder.configuration, manifest.configuration
             configuration = (last if then is None else last.back_to(then)).without(anew)
             settings |= {CONFIGURATION: to_builtins(configuration)}
+            settings["plan"] = to_builtins(Shape.of(plan))
             anew += [name for name in last.settings if name not in configuration.settings]
             # What a replay of the parts before needs.
             resolved |= {"anew": anew, "before": {n: before[n] for n in others if n in before}}
@@ -150,6 +151,7 @@ def resumed(
             parts = [*folder.config.get("resumed", ()), resolved]
             with writing(folder.path):
                 folder.write_config(folder.config | settings | {"resumed": parts})
+                folder.summary.unlink(missing_ok=True)  # of the part before
             yield PreparedRun(registration, folder, node, manifest, states)
 
 

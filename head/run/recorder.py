@@ -102,6 +102,7 @@ class Recorder:
         self._plan, self._folder, self._log, self._node = plan, folder, log, node
         self._coordinator, self._clock = coordinator, clock
         self._board, self._telling = board, Telling(board)
+        self._is_told = before is None
         self._before, self._gaps, self._snapshot = before, gaps, snapshot
         self._usage, self._epoch = usage, epoch
         self._created = clock.now()
@@ -167,6 +168,9 @@ class Recorder:
     def update(self, show: Callable[[Status], None], due: bool) -> None:
         """Write the records that are due; ``due``: ``show`` wants a status, too."""
         coordinator = self._coordinator
+        if not self._is_told:  # now the books are there, if they go on
+            self._is_told = True
+            self._telling.resumed(self.status())
         if self._began is None and coordinator.roster.all_ready(coordinator.actors):
             self._began, self._steps_at_begin = self._clock.now(), coordinator.steps
         now = self._clock.now()

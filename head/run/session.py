@@ -16,6 +16,7 @@ from artos.system.signals import StopRequests, child_deaths
 from artos.system.snapshot import Snapshot
 from artos.system.thread_time import ThreadTime
 from head.records.gaps import Gaps
+from head.records.place import place
 from head.records.progress_log import ProgressLog
 from head.records.provenance import differences
 from head.records.run_folder import RunFolder, writing
@@ -115,7 +116,8 @@ class Session:
                 ended = (before.version, before.updates) if before else ()
                 log = ProgressLog(folder, resumed_at, *ended, agents=bool(plan.agent_names))
                 opened.enter_context(log)
-                board = TensorBoard.of(folder, resumed_at)
+                seen = place(before.steps, before.updates) if before else None
+                board = TensorBoard.of(folder, seen)
                 opened.callback(board.close, "")
             # Only now: a journal with a line to write raises once more if its disk is full.
             self._journal.begins(clock.now(), time.time())

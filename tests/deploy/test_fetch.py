@@ -357,6 +357,10 @@ def test_of_a_run_that_goes_on_again_the_summary_of_before_is_not_copied(
     assert fetched.state == "done"
     assert json.loads((copy / "summary.json").read_text())["steps"] == 2
     assert ReadRun(copy).outcome == "done"
+    summary.unlink()  # as it went on, and then was killed
+    there.state = "failed"
+    fetch(there, "r1", copy)
+    assert ReadRun(copy).outcome == "killed"
 
 
 def test_who_may_not_read_it_gets_no_folder(there: Any, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ from head.records.status import Status, Summary
 STATUS = Status(
     algorithm="ppo", env="CartPole-v1", seconds=2.5, steps=800, total_steps=1000, updates=3,
     version=3, steps_per_second=400.0, mean_return_100=21.5, episodes=12, lag_mean=0.5, lag_max=2,
-    restarts=0, rows_lost=0, waits={"learner": "rows", "actor 0": "version 4", "actor 1": "rows"},
+    restarts=0, rows_lost=0,
+    waits={"actor_critic": "rows", "actor 0": "version 4", "actor 1": "rows"},
 )  # fmt: skip
 SUMMARY = Summary(
     msgspec.structs.replace(STATUS, steps=1000, updates=4, seconds=3.0, mean_return_100=22.0),

@@ -374,6 +374,19 @@ def test_any_episodes_can_be_drawn(returns: list[float], ascii_only: bool) -> No
     assert len(lines) == (4 if returns else 0)
 
 
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_returns_that_are_no_numbers_leave_a_gap(odd: float, ascii_only: bool) -> None:
+    steps, returns = np.arange(300.0), np.arange(300.0)
+    returns[[0, 150]] = odd
+    lines = text_curve.draw(Episodes(steps, returns, steps), 60, 4, ascii_only=ascii_only)
+    assert len(lines) == 5
+    assert {line[10:][35] for line in lines[:4]} == {" "}
+    assert {line[10:][25] for line in lines[:4]} != {" "}
+    alone = Episodes(steps[:1], returns[:1], steps[:1])
+    assert text_curve.draw(alone, ascii_only=ascii_only) == []
+
+
 def test_a_lag_that_was_not_measured_is_told_from_none(folder: RunFolder) -> None:
     unmeasured = changed(lag_mean=None, lag_max=None)
     assert "lag - (max -)" in screen.line(unmeasured)

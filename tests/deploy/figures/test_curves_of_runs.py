@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from artos.errors import Refused
@@ -66,6 +67,24 @@ def test_runs_that_differ_in_their_seed_alone_are_one_curve(tmp_path: Path) -> N
     ]  # fmt: skip
     assert [[run.asked.seed for run in group.runs] for group in groups] == [[1, 2], [1, 2]]
     assert [group.label for group in by_run(runs)] == [run.name for run in runs]
+
+
+def test_runs_of_one_name_in_two_folders_have_bars_of_their_own(tmp_path: Path) -> None:
+    runs = [made(tmp_path / place, "ppo-1") for place in "ab"]
+    found = {answer.name: answer for answer in answers(by_run(runs))}
+    for name in ("lag", "time"):
+        found[name].draw(axes := Figure().add_subplot())
+        assert len(axes.containers) == 2
+
+
+def test_evaluations_of_runs_without_steps_lie_at_their_updates(tmp_path: Path) -> None:
+    config = {"workload": "bc", "folder": "", "settings": {}}
+    with RunFolder.create(tmp_path / "r", config) as run, ProgressLog(run) as log:
+        log.evaluated([Evaluated(v, 0, 10 * v, v, 1.0, 5, 7.0, 0.5) for v in (1, 2, 3)])
+    (found,) = answers(by_run([ReadRun(run.path)]))
+    found.draw(axes := Figure().add_subplot())
+    assert axes.get_xlabel() == "updates"
+    assert list(axes.get_lines()[0].get_xdata()) == [10.0, 20.0, 30.0]
 
 
 def test_runs_of_other_workloads_are_other_curves(tmp_path: Path) -> None:

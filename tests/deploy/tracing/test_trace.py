@@ -10,11 +10,13 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from artos.errors import Refused
 from deploy.tracing.events import Event, Tracer, within
 from deploy.tracing.file import write
+from deploy.tracing.lines import Config
 from head.records.run_folder import RunFolder
 from head.run.request import Request
 
@@ -265,3 +267,11 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"r", "out.json"}
     with pytest.raises(Refused, match="give the folder of a run"):
         write(tmp_path, tmp_path / "out.json", 0.0, inf)
+
+
+def test_the_machine_is_that_of_the_last_part() -> None:
+    plain = {"workload": "ppo", "settings": {}, "folder": "", "host": {"cpus": 4}}
+    assert msgspec.convert(plain, Config).cpus == 4
+    parts = [{"host": {"cpus": 8}}, {"host": {"cpus": 2}}]
+    assert msgspec.convert(plain | {"resumed": parts}, Config).cpus == 2
+    assert msgspec.convert(plain | {"resumed": [*parts, {}]}, Config).cpus == 4

@@ -8,6 +8,7 @@ import pytest
 from helpers import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from head.records import curve
@@ -35,6 +36,13 @@ def test_the_running_mean_is_that_of_the_newest(returns: list[float]) -> None:
     column = np.array(returns)
     means = Episodes(column, column, column).running_mean(100)
     np.testing.assert_allclose(means, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_a_return_that_is_no_number_only_spoils_the_means_that_it_is_in(odd: float) -> None:
+    column = np.array([1.0, 2.0, odd, 4.0, 6.0])
+    means = Episodes(column, column, column).running_mean(2)
+    np.testing.assert_equal(means, [1.0, 1.5, np.nan, np.nan, 5.0])
 
 
 def test_episodes_come_back_as_they_were_logged(folder: RunFolder) -> None:
@@ -74,6 +82,18 @@ def test_evaluations_are_points_of_their_own(folder: RunFolder, episodes: int) -
     with ProgressLog(folder) as log:
         log.evaluated([Evaluated(v, 100 * v, v, 5.0 * v, 2.0, 10, 7.0, 0.5) for v in range(5)])
     assert coloured() > 100
+
+
+@pytest.mark.parametrize(("made", "below"), [(7, "environment steps"), (0, "updates")])
+def test_evaluations_of_runs_without_steps_lie_at_their_updates(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, made: int, below: str
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(Axes, "set_xlabel", lambda axes, text, **look: said.append(text))
+    with ProgressLog(folder) as log:
+        log.evaluated([Evaluated(1, made, 10, 5.0, 2.0, 10, 7.0, 0.5)])
+    assert curve.draw(folder)
+    assert said == [below]
 
 
 def test_very_long_runs_are_thinned_but_keep_their_last_episode() -> None:

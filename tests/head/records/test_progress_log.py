@@ -270,6 +270,27 @@ def test_evaluations_come_back_as_they_were_logged(folder: RunFolder) -> None:
         assert log.past_evaluations() == MADE
 
 
+def test_an_evaluation_that_found_no_room_at_first_has_its_header(folder: RunFolder) -> None:
+    for resumed_at in (None, 100):
+        with ProgressLog(folder, resumed_at, 9) as log:
+            folder.evaluations.write_text("")  # the disk was full once the file was made
+            log.evaluated(MADE)
+            assert log.past_evaluations() == MADE
+
+
+def test_files_that_never_got_a_line_get_their_headers(
+    folder: RunFolder, status: MakeStatus
+) -> None:
+    for path in (folder.progress, folder.episodes, folder.evaluations):
+        path.write_text("vers")
+    with ProgressLog(folder, 100, 9) as log:
+        log.write(status())
+        log.episodes([(10, 1.25, 3)])
+        log.evaluated(MADE)
+        assert (log.past_evaluations(), len(log.past_episodes())) == (MADE, 1)
+    assert len(read_history(folder.progress)) == 1
+
+
 def test_a_resumed_run_has_the_evaluations_up_to_its_checkpoint(folder: RunFolder) -> None:
     with ProgressLog(folder) as log:
         log.evaluated(MADE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -31,6 +32,16 @@ def test_the_commit_of_a_folder_is_known_and_whether_it_was_changed(tmp_path: Pa
     assert commit_of(inner) == {"commit": commit, "changed": False}
     (inner / "algo.py").write_text("2")
     assert commit_of(inner) == {"commit": commit, "changed": True}
+
+
+def test_files_of_any_name_are_changes(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "config", "core.quotePath", "false")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "one")
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).touch()
+    found = commit_of(tmp_path)
+    assert found is not None
+    assert found["changed"]
 
 
 def test_without_git_or_repository_nothing_is_said(

@@ -18,6 +18,7 @@ from artos.buffer.object_region import ObjectRegion, ObjectSlot
 from artos.errors import NotSaved
 from artos.protocol.invocations import Invoke
 from artos.protocol.usage import Usage
+from artos.protocol.views import Status
 from artos.runs import checkpoint
 from artos.specs.actor_count import Manual
 from artos.system.logging_setup import logging_to
@@ -26,6 +27,7 @@ from head.records.evaluations import Evaluated
 from head.records.gaps import Gaps
 from head.records.progress_log import ProgressLog, last_status
 from head.records.run_folder import RunFolder
+from head.records.telling import Telling
 from head.records.tensorboard import TensorBoard
 from head.run.concerns.evaluation import Due, Evaluation
 from head.run.recorder import Recorder
@@ -192,6 +194,23 @@ def test_episodes_of_which_no_more_is_known_stay_counted(tmp_path: Path) -> None
             assert counts(one.folder, one) == (2, 7)
             one.update()
             one.finish()
+
+
+def test_histograms_of_a_resumed_run_begin_with_the_books_that_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[Status]()
+    monkeypatch.setattr(Telling, "resumed", lambda self, status: found.append(status))
+    with recorded(tmp_path, tmp_path / "run") as one:
+        one.record()
+        one.update()
+        one.record()
+    assert found == []
+    with recorded(tmp_path, tmp_path / "run", resumed=True) as one:
+        one.run.coordinator.monitor.rows_stale = 7
+        one.record()
+        one.record()
+    assert [status.rows_stale for status in found] == [7]
 
 
 def test_what_is_published_in_that_moment_waits_for_its_counters(

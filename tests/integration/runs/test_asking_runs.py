@@ -321,6 +321,8 @@ def test_a_policy_whose_answers_lack_its_values_is_refused() -> None:
 SERVERS = {
     "no name": ("'a judge'", "Judge()", "cannot have this name"),
     "a name that is taken": ("'learner'", "Judge()", "cannot have this name"),
+    "a log's name": ("'actor-1'", "Judge()", "logs call something else so"),
+    "an actor": ("'actor'", "Judge()", "logs call something else so"),
     "not one": ("'judge'", "Judge", "is a type: derive it from artos.Server"),
     "lacks half": ("'judge'", "Server()", "Server has no asks, answers, answer"),
     "of nobody": ("'judge'", "Judge(of='critic')", "of='critic': there is no such learner"),

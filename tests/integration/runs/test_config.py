@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from artos.system.signals import StopRequests
 from deploy.cli.__main__ import main
 from deploy.local.run import run
+from head.records.run_folder import RunFolder
+from head.run.preparation import resumed, stored_request
 from head.run.request import Request
 
 pytestmark = pytest.mark.processes
@@ -69,8 +72,22 @@ def test_a_run_that_goes_on_keeps_its_settings_whatever_the_defaults_are_now(
     assert last_lr(folder) == "0.25"
     now = config_of(folder)
     assert now["settings"] == settings | {"total_steps": 96}
+    assert (first["plan"]["total_steps"], now["plan"]["total_steps"]) == (64, 96)
     assert [resumed["versions"]["numpy"] for resumed in now["resumed"]] == [version("numpy")]
     assert now["origin"] == first["origin"]
+
+
+def test_a_run_that_goes_on_has_not_ended(user: Callable[[float], Path]) -> None:
+    """One that is killed then has no summary of a part before that would speak for it."""
+    home = user(0.25)
+    folder = home / "r"
+    asked = Request("own.py:workload", {}, 1, folder, inline=True, quiet=True, folder=home)
+    assert run(asked).outcome == "done"
+    assert (folder / "summary.json").exists()
+    with StopRequests() as requests, RunFolder.resume(folder) as there:
+        again = stored_request(there, {"total_steps": 96}, quiet=True)
+        with resumed(again, there, requests, None):
+            assert not (folder / "summary.json").exists()
 
 
 def test_the_config_alone_makes_the_same_run_again(user: Callable[[float], Path]) -> None:

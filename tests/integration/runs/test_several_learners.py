@@ -273,10 +273,11 @@ ODD = '"odd.update": DataKeyTrigger(("odd", "rewards"), n=2, size=8),'
         ),
         (
             'learner=Policy("even", 1, 0.1), learners={"learner": Watcher(), "actors": Watcher(), '
-            '"a b": Watcher(), "actor-1": Watcher()},',
+            '"a b": Watcher(), "actor-1": Watcher(), "actor": Watcher()},',
             "",
             ["two roles are called 'learner'", "learners['actors']: the table calls something else",
-             "learners['a b']: call it by letters", "learners['actor-1']: a log is called so"],
+             "learners['a b']: call it by letters", "learners['actor-1']: logs call something else",
+             "learners['actor']: logs call something else"],
         ),
         ("learners=[Watcher()],", "", ["name each of them"]),
         ("", "", ["nobody learns"]),
