@@ -57,5 +57,6 @@ def test_it_goes_on_after_its_last_whole_line(run: Path) -> None:
     assert lines[: len(before)] == before
     assert len(parts(journal)) > divided
     fired = [line["firing"] for line in lines if "firing" in line]
-    assert all(after > earlier for earlier, after in pairwise(fired))
+    # One that was withheld at the end is there once more, where it is carried out.
+    assert all(after >= earlier for earlier, after in pairwise(fired))
     assert {line["done"] for line in lines if "done" in line} <= set(fired)
