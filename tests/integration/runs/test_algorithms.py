@@ -98,11 +98,12 @@ def test_they_run_as_told(case: str, mode: tuple[str, ...], artos: Callable[...,
 
 
 @pytest.mark.parametrize("algorithm", [sac, td3, ddpg, d4pg, crossq])
-def test_a_run_limited_by_its_updates_keeps_as_many_rows_as_are_wanted(
+def test_as_many_rows_are_kept_as_are_wanted_or_else_sampled(
     algorithm: ModuleType,
 ) -> None:
     assert algorithm.workload(actors=1, total_steps=0, replay_size=500).capacity == 500
-    assert algorithm.workload(actors=1, total_steps=400, replay_size=500).capacity == 400
+    assert algorithm.workload(actors=1, total_steps=400).capacity == 400
+    assert algorithm.workload(actors=1, total_steps=400, replay_size=500).capacity == 500
 
 
 @pytest.mark.parametrize(
