@@ -113,20 +113,25 @@ def _write(files: Mapping[Path, str]) -> None:
             write_durably(path, key.encode() + b"\n", 0o600)
 
 
-def revoke(folder: Path, holder: Holder) -> None:
-    """Have the head stop accepting this key at once.
+def revoke(folder: Path, *holders: Holder) -> None:
+    """Have the head stop accepting these keys at once.
 
     Raises:
-        Refused: there is no such key, or it cannot be removed.
+        Refused: some are not there, and none was revoked; or one cannot be removed.
     """
-    if holder.name not in (known := names(folder, holder.role)):
-        listed = f"{FOLDERS[holder.role]} with a key: {', '.join(known) or 'none'}"
-        raise Refused([f"{folder} has no key of {holder}; {listed}"])
-    try:
-        _base(folder, holder, ".key").unlink()
-        sync_folder(folder / FOLDERS[holder.role])  # else it is valid again after a power cut
-    except OSError as error:
-        raise Refused([f"cannot revoke {holder} in {folder}: {error.strerror}"]) from error
+    faults = []
+    for holder in holders:
+        if holder.name not in (known := names(folder, holder.role)):
+            listed = f"{FOLDERS[holder.role]} with a key: {', '.join(known) or 'none'}"
+            faults.append(f"{folder} has no key of {holder}; {listed}")
+    if faults:
+        raise Refused(faults)
+    for holder in dict.fromkeys(holders):
+        try:
+            _base(folder, holder, ".key").unlink()
+            sync_folder(folder / FOLDERS[holder.role])  # else it is valid again after a power cut
+        except OSError as error:
+            raise Refused([f"cannot revoke {holder} in {folder}: {error.strerror}"]) from error
 
 
 def names(folder: Path, role: KeyRole) -> list[str]:

@@ -58,7 +58,10 @@ def examined(env: str, deadline: float) -> Examination:
     seconds = min(_LOOP, deadline / 10)
     words = [sys.executable, "-P", "-m", "artos.runtime.examination", env, str(seconds)]
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=deadline, check=False)
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, timeout=deadline, check=False,
+            start_new_session=True,  # Ctrl-C is ours: we kill it, and it says nothing
+        )  # fmt: skip
     except subprocess.TimeoutExpired as late:
         doing = [msgspec.json.decode(line) for line in (late.stdout or b"").splitlines()]
         what = f"environment {env}: {doing[-1] if doing else 'importing ARTOS'}"

@@ -46,8 +46,7 @@ def change(
     elif not named:
         raise Refused(["name the key to revoke: --user NAME or --node NAME"])
     else:
-        for holder in named:
-            keys.revoke(folder, holder)
+        keys.revoke(folder, *named)
     try:
         within = launcher.hand_out_keys() if launcher else 0.0
     except EngineFailed as failed:

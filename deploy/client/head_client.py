@@ -22,7 +22,7 @@ from artos.transport.messenger import HEAD, Messenger
 _SECONDS = 15.0
 A = TypeVar("A", control.Answer, control.FilePiece)
 _OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
-_BUSY = "it can be reached, but is busy or stopped, and may still do what was asked; ask again"
+_BUSY = "it can be reached, but is busy or stopped, and may still do what was asked"
 
 
 class HeadClient(Closing):
@@ -154,12 +154,16 @@ class HeadClient(Closing):
                                 return heard
                             raise Refused([_OTHER])
                     case Refusal(why=why):
-                        raise Refused([why])
+                        self._owed -= 1
+                        if not self._owed:
+                            raise Refused([why])
                     case Restarted():
                         self._owed = 1
                         self._messenger.send(HEAD, message)
         lost = self._messenger.link_fault is not None
-        what = "come back" if lost else f"answer: {_BUSY}"
+        twice = isinstance(message, control.Submit)  # asked again, there are two runs
+        then = "look with `artos list` before you submit it again" if twice else "ask again"
+        what = "come back" if lost else f"answer: {_BUSY}; {then}"
         raise DeadlineExceeded(f"the head at {self._head} to {what}", seconds)
 
     def submit(

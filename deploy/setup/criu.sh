@@ -32,11 +32,11 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 
 # fail REASON FIX: print both, keep them for `artos doctor`, remember the failure on this machine.
 fail() {
-    printf '%s\n' "$1" "$2" >"$missing"
-    echo "failed $(fingerprint)" >"$stamp"
     say "actors cannot be checkpointed here: $1"
     say "  to change that: $2"
     say "  everything else works; \`artos doctor\` repeats this"
+    printf '%s\n' "$1" "$2" >"$missing"
+    echo "failed $(fingerprint)" >"$stamp" || :
     exit 1
 }
 
@@ -281,6 +281,8 @@ exec 8>"$cache/.lock"
 flock 8 # if two run at once, the second finds everything done
 is_done && exit 0
 
+[ -w "$packages" ] || fail "$packages, where its Python binding goes, cannot be written" \
+    "artos setup criu as its owner, or install ARTOS into an environment of your own"
 make_features_folder
 install_numactl
 need_python_packages

@@ -116,6 +116,19 @@ def test_two_at_once_do_it_once(machine: Machine) -> None:
     assert len(machine.called("python3")) == 1
 
 
+def test_packages_that_cannot_be_written_are_told(machine: Machine) -> None:
+    """Not a folder here, as root writes to any; so nor can it be noted that this has failed."""
+    good_criu(machine)
+    packages = machine.folder / ".venv/lib/python3.11/site-packages"
+    packages.rmdir()
+    for _ in range(2):
+        status, said = machine.setup()
+        assert status == 1
+        assert f"{packages.relative_to(machine.folder)}, where its Python binding goes" in said
+        assert "to change that: artos setup criu as its owner" in said
+    assert "cannot be written" in (machine.cache / "criu-missing").read_text()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [

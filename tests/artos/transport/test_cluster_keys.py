@@ -254,6 +254,12 @@ def test_revoking_a_key_that_is_not_there(tmp_path: Path) -> None:
     make_keys(tmp_path, W1)
     with pytest.raises(Refused, match="node w2; nodes with a key: w1"):
         revoke(tmp_path, W2)
+    with pytest.raises(Refused) as caught:
+        revoke(tmp_path, W1, W2, Holder(KeyRole.USER, "nobody"))
+    assert len(caught.value.faults) == 2
+    assert names(tmp_path, KeyRole.NODE) == ["w1"], "none is revoked if not all are"
+    revoke(tmp_path, W1, W1)
+    assert names(tmp_path, KeyRole.NODE) == []
 
 
 # -- the command -----------------------------------------------------------------------------------
