@@ -75,7 +75,7 @@ def test_the_refusal_of_a_request_that_was_given_up_is_not_that_of_the_next(
     client: HeadClient, link: Link
 ) -> None:
     link.says = [[], [Refusal("not understood"), ANSWER]]
-    with pytest.raises(DeadlineExceeded, match="busy or stopped.*; ask again"):
+    with pytest.raises(DeadlineExceeded, match=r"busy or stopped.*; ask again"):
         ask(client, 0.1)
     assert ask(client) == {"actors": 3}
 
