@@ -121,6 +121,7 @@ def test_packages_that_cannot_be_written_are_told(machine: Machine) -> None:
     good_criu(machine)
     packages = machine.folder / ".venv/lib/python3.11/site-packages"
     packages.rmdir()
+    packages.symlink_to("nowhere")
     for _ in range(2):
         status, said = machine.setup()
         assert status == 1
