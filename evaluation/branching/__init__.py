@@ -1,1 +1,1 @@
-"""Measures how near to what the machine can compute at all PPO on Pong comes."""
+"""Measures what a continuation of a live actor's episode costs."""

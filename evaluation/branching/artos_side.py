@@ -28,6 +28,7 @@ from deploy.local.branching import branch
 from evaluation.baselines.timing import answer
 from evaluation.branching.bench import FORK
 from triggers import journal
+from workers.actors.memory import private_mb
 
 STEPS = 100
 """Of a continuation."""
@@ -101,12 +102,12 @@ def _watched(run: psutil.Process) -> Iterator[Any]:
         while not over.wait(_TURN_SECONDS):
             total = 0.0
             for each in run.children(recursive=True):
-                with suppress(psutil.Error, OSError):
-                    if each.pid in known:
-                        continue
+                if each.pid in known:
+                    continue
+                with suppress(psutil.Error):
                     if each.ppid() in known:
                         stems.add(each.pid)
-                    private = _private(each.pid)
+                if private := private_mb(each.pid):  # else it is gone
                     largest[each.pid] = max(largest[each.pid], private)
                     total += private
             together[0] = max(together[0], total)
@@ -122,12 +123,6 @@ def _watched(run: psutil.Process) -> Iterator[Any]:
     finally:
         over.set()
         looking.join()
-
-
-def _private(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    sizes = dict(line.split()[:2] for line in lines[1:])
-    return (int(sizes["Private_Clean:"]) + int(sizes["Private_Dirty:"])) / 1024
 
 
 def main() -> None:

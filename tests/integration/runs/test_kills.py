@@ -45,6 +45,16 @@ def kill(artos: Artos, member: Member, chance: random.Random) -> bool:
     return True
 
 
+def kill_supervisor(artos: Artos, chance: random.Random) -> None:
+    """SIGKILL it at a random moment; its members end, too."""
+    time.sleep(chance.uniform(0.0, 2.5))
+    artos.children()
+    artos.signal(signal.SIGKILL)
+    artos.wait()
+    _, alive = psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
+    assert not alive
+
+
 def test_members_killed_at_random_moments(start: Start, home: Path) -> None:
     slow, run, chance = home / "slow", home / "run", random.Random(11)
     slow.touch()
@@ -87,12 +97,7 @@ def test_supervisor_killed_at_random_moments(start: Start, home: Path) -> None:
         artos = start("run", *new_or_resumed(run), "--total-steps", 32000, "--json")
         if number % 4 == 3:  # the others hit registration and start-up
             artos.until(lambda: updates(run) > before)  # noqa: B023
-        time.sleep(chance.uniform(0.0, 2.5))
-        artos.children()
-        artos.signal(signal.SIGKILL)
-        artos.wait()
-        _, alive = psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
-        assert not alive
+        kill_supervisor(artos, chance)
     slow.unlink()
     outcome = start("run", *new_or_resumed(run), "--total-steps", 16000, "--json").wait()
     assert outcome.status == 0, outcome.err
@@ -114,12 +119,7 @@ def test_episodes_are_counted_once_however_often_a_run_is_killed(
         before = updates(run)
         artos = start("run", *new_or_resumed(run, workload), "--total-steps", 10**7, *settings)
         artos.until(lambda: updates(run) > before)  # noqa: B023
-        time.sleep(chance.uniform(0.0, 2.5))
-        artos.children()
-        artos.signal(signal.SIGKILL)
-        artos.wait()
-        _, alive = psutil.wait_procs(artos.survivors(), timeout=PATIENCE)
-        assert not alive
+        kill_supervisor(artos, chance)
     artos = start("run", *new_or_resumed(run, workload), "--total-steps", 10**7, *settings)
     before = updates(run)
     artos.until(lambda: updates(run) > before)
