@@ -181,7 +181,13 @@ class Network:
         if self.max_grad_norm is not None:
             norm = torch.linalg.vector_norm(gradient)
             gradient.mul_((self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        # Without a gradient they would still shrink, or move on by momentum.
+        frozen = [
+            (each, each.detach().clone()) for each in self._parameters if not each.requires_grad
+        ]
         optimiser.step()
+        for parameter, kept in frozen:
+            parameter.detach().copy_(kept)
         increment_version(self._parameters)  # a loss that was made before is refused from now on
         self._stepped()
 

@@ -55,7 +55,7 @@ class Adam:
     def bind(self, weights: nn.Parameter) -> None:
         """Begin with moments of 0 for these weights."""
         self._weights = weights
-        self._step, self._steps = torch.zeros((), device=weights.device), 0
+        self._step, self._count = torch.zeros((), device=weights.device), _counter()
         self._exp_avg = torch.zeros_like(weights.data)
         self._exp_avg_sq = torch.zeros_like(weights.data)
 
@@ -63,7 +63,7 @@ class Adam:
     def step(self) -> None:
         """One step of Adam, in place."""
         assert self._weights.grad is not None
-        self._steps += 1
+        self._count += 1
         # The function, not the class: making a torch.optim.Adam imports the compiler (a second).
         adam(
             [self._weights],
@@ -86,15 +86,19 @@ class Adam:
     @property
     def steps(self) -> int:
         """Steps taken since training began."""
-        return self._steps
+        return int(self._count)
 
     def state(self) -> dict[str, Tensor]:
-        """Both moments, and the number of steps."""
-        return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step": self._step}
+        """Both moments, and the number of steps: as the kernel has it, and in full."""
+        return {
+            "exp_avg": self._exp_avg,
+            "exp_avg_sq": self._exp_avg_sq,
+            "step": self._step,
+            "count": self._count,
+        }
 
     def restored(self) -> None:
-        """Take the number of steps over from ``state``."""
-        self._steps = int(self._step)  # counted here too: to ask a GPU is to wait for it
+        """Nothing to do: all state is in the tensors."""
 
 
 class RMSprop:
@@ -109,7 +113,7 @@ class RMSprop:
     def bind(self, weights: nn.Parameter) -> None:
         """Begin with an average of 0 for these weights."""
         self._weights = weights
-        self._count = torch.zeros(())
+        self._count = _counter()
         self._square_avg = torch.zeros_like(weights.data)
 
     @torch.no_grad()
@@ -147,7 +151,7 @@ class TorchOptimiser:
     def bind(self, weights: nn.Parameter) -> None:
         """Make the optimiser, and find out what it keeps."""
         self._weights, self._optimizer = weights, self._make([weights])
-        self._count = torch.zeros(())
+        self._count = _counter()
         # What the optimiser will keep, torch only makes in the first step: so try one.
         trial = nn.Parameter(weights.detach().clone())
         trial.grad = torch.zeros_like(trial)
@@ -278,3 +282,8 @@ class ByPart:
         """The tensors of ``state`` were filled with those of another process."""
         for _, optimiser in self._each:
             optimiser.restored()
+
+
+def _counter() -> Tensor:
+    """Counts steps. Float32 stands still at 2**24; and to ask a GPU is to wait for it."""
+    return torch.zeros((), dtype=torch.float64, device="cpu")

@@ -153,6 +153,35 @@ def test_a_loss_through_two_networks_changes_only_the_one_that_steps() -> None:
     assert not torch.equal(critic.values, before)
 
 
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_frozen_weights_stay_whatever_steps_the_others(name: str) -> None:
+    """Decay would shrink them, and momentum move them on."""
+    network = one(OPTIMISERS[name]())
+    for loss in losses(network):
+        network.step(loss)
+    weight, bias = network.module.parameters()
+    weight.requires_grad_(False)
+    kept, moves = weight.clone(), bias.clone()
+    for loss in losses(network):
+        network.step(loss)
+    assert torch.equal(weight, kept)
+    assert not torch.equal(bias, moves)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_steps_are_counted_beyond_what_single_precision_holds(name: str) -> None:
+    """Who copies a target network every so many steps would do it always, or never again."""
+    network = one(OPTIMISERS[name]())
+    network.step(losses(network)[0])
+    for key, tensor in network.state().items():
+        if key.rpartition(".")[2] in ("count", "step"):
+            tensor.fill_(2**24)
+    network.restored()
+    for number, loss in enumerate(losses(network), 1):
+        network.step(loss)
+        assert network.steps == 2**24 + number
+
+
 def test_targets_follow_with_buffers_and_know_nothing_of_gradients() -> None:
     source = Network(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), Adam(0.1))
     target = Network(copy.deepcopy(source.module))
