@@ -89,16 +89,12 @@ class Adam:
         return int(self._count)
 
     def state(self) -> dict[str, Tensor]:
-        """Both moments, and the number of steps: as the kernel has it, and in full."""
-        return {
-            "exp_avg": self._exp_avg,
-            "exp_avg_sq": self._exp_avg_sq,
-            "step": self._step,
-            "count": self._count,
-        }
+        """Both moments, and the number of steps."""
+        return {"exp_avg": self._exp_avg, "exp_avg_sq": self._exp_avg_sq, "step": self._count}
 
     def restored(self) -> None:
-        """Nothing to do: all state is in the tensors."""
+        """Have the kernel count from the number of steps in ``state``."""
+        self._step.fill_(self._count)
 
 
 class RMSprop:

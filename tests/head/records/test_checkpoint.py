@@ -162,6 +162,16 @@ def test_every_array_that_does_not_fit_the_workload_is_named_at_once(tmp_path: P
         assert part in str(caught.value)
 
 
+def test_steps_that_were_counted_in_single_precision_are_taken_up(tmp_path: Path) -> None:
+    arrays = {"w": ARRAYS["w"], "learner.step": np.asarray(5, np.float32)}
+    save(tmp_path, arrays, FACTS)
+    found, _ = load(tmp_path, (ArraySpec("w", (2, 3)), ArraySpec("learner.step", (), "float64")))
+    assert found["learner.step"].dtype == np.float64
+    assert found["learner.step"] == 5
+    with pytest.raises(CheckpointFault, match="instead of"):
+        load(tmp_path, (ArraySpec("w", (2, 3), "float64"), ArraySpec("learner.step", ())))
+
+
 def test_a_checkpoint_of_another_workload_or_environment_is_refused(tmp_path: Path) -> None:
     done = save(tmp_path, ARRAYS, FACTS)
     check_workload(tmp_path, done, "ppo", "CartPole-v1")
