@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -59,9 +59,13 @@ class Told(Tracker):
         return [step for step, _ in self.rows]
 
 
+_sending = ExitStack()
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "first"
+def path(tmp_path: Path) -> Iterator[Path]:
+    with _sending:
+        yield tmp_path / "first"
 
 
 @contextmanager
@@ -71,13 +75,16 @@ def running(path: Path) -> Iterator[tuple[RunFolder, ProgressLog]]:
 
 
 def following(path: Path, project: str = "mine", place: str = "here") -> tuple[Following, Told]:
+    """One that sends the run; the one before it is over, though it may not have come to its end."""
     told: list[Told] = []
+    _sending.close()
 
     def open_(tracked: Tracked) -> Tracker:
         told.append(Told(tracked))
         return told[-1]
 
-    return Following(path, "wandb", project, place, open_), told[0]
+    run = _sending.enter_context(Following(path, "wandb", project, place, open_, patience=0.0))
+    return run, told[0]
 
 
 def test_rows_come_once_by_the_names_that_tensorboard_has(path: Path) -> None:
@@ -135,6 +142,27 @@ def test_what_was_sent_before_a_run_was_resumed_is_not_sent_again(path: Path) ->
     assert told.steps == [100, 200, 300]
     assert told_again.tracked.id == "made"
     assert told_again.steps == [410]
+
+
+def evaluated(version: int) -> Status:
+    return msgspec.structs.replace(at(300, 3), evaluation={"version": version, "mean_return": 9.0})
+
+
+def test_an_evaluation_is_sent_though_training_was_over_before_it(path: Path) -> None:
+    """Rows are written meanwhile, of which only the last one has it; so also of a run resumed."""
+    with running(path) as (_, log):
+        log.write(evaluated(2))
+        run, told = following(path)
+        run.forward()
+        log.write(evaluated(2))
+        log.write(evaluated(3))
+        run.forward()
+        assert [values["evaluation/version"] for _, values in told.rows] == [2, 3]
+        again, told_again = following(path)
+        again.forward()
+        log.write(evaluated(4))
+        again.forward()
+    assert [values["evaluation/version"] for _, values in told_again.rows] == [4]
 
 
 def test_histograms_go_on_where_they_were_whichever_process_sends_them(path: Path) -> None:
@@ -242,6 +270,43 @@ def test_what_is_sent_already_costs_nothing(path: Path) -> None:
         run.forward()
         run.finish()
     assert (told.rows, told.files, told.outcome) == ([], [], "done")
+
+
+def test_a_run_that_is_done_twice_has_its_files_sent_twice(path: Path) -> None:
+    with running(path) as (folder, _):
+        pass
+    for steps in (100, 200):
+        with ProgressLog(folder) as log:
+            log.write(at(steps, steps // 100))
+            folder.write_summary(Summary(FIRST, Usage(), seed=1, outcome="done"))
+        run, told = following(path)
+        run.forward()
+        run.finish()
+        assert (told.steps, told.outcome) == ([steps], "done")
+        assert told.files == ["config.json", "summary.json", "episodes.csv"]
+
+
+def test_a_run_is_sent_to_a_tracker_by_one_process_at_a_time(path: Path) -> None:
+    finished(path)
+    run, told = following(path)
+    run.forward()
+    with pytest.raises(Refused, match=r"another process sends .*first to wandb.*wait until"):
+        Following(path, "wandb", "mine", "here", Told, patience=0.0)
+    Following(path, "mlflow", "mine", "here", Told, patience=0.0).finish()
+    run.finish()
+    assert told.outcome == "done"
+    Following(path, "wandb", "mine", "here", Told, patience=0.0).finish()
+
+
+def test_a_tracker_that_cannot_be_opened_keeps_no_other_from_it(path: Path) -> None:
+    finished(path)
+
+    def fails(tracked: Tracked) -> Tracker:
+        raise ConnectionError(tracked.name)
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            Following(path, "wandb", "mine", "here", fails, patience=0.0)
 
 
 @pytest.mark.parametrize(("project", "place"), [("other", "here"), ("mine", "there")])
