@@ -20,6 +20,7 @@ from artos.system.durable import write_durably
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents, lies_in
 from deploy.client.copied import goes_on
+from deploy.tracking import trackers
 from deploy.tracking.rows import NewRows
 from head.records import summary_file
 from head.records.episodes import ended_of
@@ -74,6 +75,7 @@ class Following(Closing):
         patience: float = _PATIENCE,
     ) -> None:  # fmt: skip
         self._folder, self._state = folder, folder / FOLDER / f"{name}.json"
+        project = trackers.project(name, project)
         plain, _ = run_config.read(folder, RunConfig)
         self._state.parent.mkdir(exist_ok=True)
         lock = FileLock.take(self._state.with_suffix(".lock"), seconds=patience)

@@ -14,7 +14,7 @@ from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from deploy.client.copied import remember
 from deploy.tracking.following import Following
-from deploy.tracking.trackers import place, require
+from deploy.tracking.trackers import NAMES, UNNAMED, place, project, require
 from head.records.episodes import Ended
 from head.records.progress_log import ProgressLog, scalars
 from head.records.run_folder import RunFolder
@@ -63,7 +63,9 @@ _sending = ExitStack()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Iterator[Path]:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for variable in ("WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(variable, raising=False)
     with _sending:
         yield tmp_path / "first"
 
@@ -320,6 +322,25 @@ def test_another_place_is_told_from_the_begin(path: Path, project: str, place: s
     run, told = following(path, project, place)
     run.forward()
     assert (told.tracked.id, told.steps) == ("made", [])
+
+
+def test_its_own_variable_names_the_project_unless_the_user_does(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(path)
+    monkeypatch.setenv("WANDB_PROJECT", "ours")
+    assert following(path, UNNAMED)[1].tracked.project == "ours"
+    assert following(path, UNNAMED)[1].tracked.id == "made"
+    assert following(path, "mine")[1].tracked.project == "mine"
+    monkeypatch.setenv("WANDB_PROJECT", "")
+    assert following(path, UNNAMED)[1].tracked.project == UNNAMED
+
+
+def test_each_tracker_has_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_PROJECT", "ours")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    found = [project(name, UNNAMED) for name in NAMES]
+    assert found == [UNNAMED, "ours", "theirs", UNNAMED]
 
 
 def test_what_an_earlier_version_sent_is_not_sent_again(path: Path) -> None:
