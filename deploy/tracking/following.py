@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -102,52 +102,63 @@ class Following(Closing):
 
     def forward(self) -> bool:
         """Send the rows that are new; returns whether there were any."""
-        found, told = self._rows.read(), self._telling
-        for status, at in found:
-            if self.sent.rows and at <= (self.sent.steps, self.sent.updates, self.sent.evaluated):
-                told.has(status)  # it was sent before the run was resumed, or by an earlier process
-                continue
-            while told.heard <= status.steps and (more := self._episodes.read()):
-                told.episodes(more, anew=self._episodes.anew)
-            told.row(status)
-            self.sent = msgspec.structs.replace(
-                self.sent, steps=at[0], updates=at[1], evaluated=at[2], rows=told.rows,
-                spread=told.spread, outcome="",
-            )  # fmt: skip
-        if found:
-            self._keep()
+        with self._or_closed():
+            found, told = self._rows.read(), self._telling
+            for status, at in found:
+                sent = self.sent
+                if sent.rows and at <= (sent.steps, sent.updates, sent.evaluated):
+                    told.has(status)  # it was sent before a resume, or by an earlier process
+                    continue
+                while told.heard <= status.steps and (more := self._episodes.read()):
+                    told.episodes(more, anew=self._episodes.anew)
+                told.row(status)
+                self.sent = msgspec.structs.replace(
+                    sent, steps=at[0], updates=at[1], evaluated=at[2], rows=told.rows,
+                    spread=told.spread, outcome="",
+                )  # fmt: skip
+            if found:
+                self._keep()
         return bool(found)
 
     def follow(self, wait: Callable[[], None]) -> None:
         """Send all there is, and what comes until the run is over."""
-        while True:
-            live = goes_on(self._folder)
-            while self.forward():
-                pass
-            if not live:
-                return
-            wait()
+        with self._or_closed():
+            while True:
+                live = goes_on(self._folder)
+                while self.forward():
+                    pass
+                if not live:
+                    return
+                wait()
 
     def finish(self, *, weights: bool = False) -> None:
         """Send the files of a run that is over, with the ``weights`` if wanted, and close."""
-        found = summary_file.read(self._folder)
-        outcome = found[1].outcome if found else "failed"
-        if goes_on(self._folder):
-            outcome = ""
-        elif outcome != self.sent.outcome or weights:
-            self._telling.files(self._folder)
-            of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
-            for path in next(filter(None, of_each), []) if weights else []:
-                if lies_in(path, self._folder):
-                    self._tracker.on_artifact(path)
-        self._tracker.close(outcome)
-        self.sent = msgspec.structs.replace(self.sent, spread=self._telling.spread)
-        self._keep(outcome=outcome)
-        self.close()
+        with self:
+            found = summary_file.read(self._folder)
+            outcome = found[1].outcome if found else "failed"
+            if goes_on(self._folder):
+                outcome = ""
+            elif outcome != self.sent.outcome or weights:
+                self._telling.files(self._folder)
+                of_each = (sorted((self._folder / name).glob("*.safetensors")) for name in _WEIGHTS)
+                for path in next(filter(None, of_each), []) if weights else []:
+                    if lies_in(path, self._folder):
+                        self._tracker.on_artifact(path)
+            self._tracker.close(outcome)
+            self.sent = msgspec.structs.replace(self.sent, spread=self._telling.spread)
+            self._keep(outcome=outcome)
 
     def close(self) -> None:
         """Let others send it. May be called twice."""
         self._lock.close()
+
+    @contextmanager
+    def _or_closed(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _keep(self, **changes: str) -> None:
         self.sent = msgspec.structs.replace(self.sent, **changes)

@@ -420,6 +420,32 @@ def test_a_damaged_record_is_named(path: Path, file: str, text: bytes) -> None:
         following(path)[0].forward()
 
 
+@pytest.mark.parametrize("version", ["nan", "inf", "1e300", "0.5", "-2", "x"])
+def test_a_damaged_version_of_an_evaluation_is_named_and_keeps_nobody_else_away(
+    path: Path, version: str
+) -> None:
+    with running(path) as (folder, log):
+        log.write(evaluated(77))
+    text = folder.progress.read_text()
+    folder.progress.write_text(text.replace(",77,", f",{version},"))
+    for _ in range(2):
+        run = Following(path, "wandb", "mine", "here", Told, patience=0.0)
+        with pytest.raises(Refused, match=r"progress\.csv"):
+            run.follow(lambda: None)
+
+
+def test_who_waits_in_vain_keeps_nobody_away(path: Path) -> None:
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    with running(path) as (_, log):
+        log.write(at(100))
+        for _ in range(2):
+            run = Following(path, "wandb", "mine", "here", Told, patience=0.0)
+            with pytest.raises(KeyboardInterrupt):
+                run.follow(wait)
+
+
 def test_an_unknown_tracker_is_refused() -> None:
     with pytest.raises(Refused, match="tensorboard, wandb, mlflow, trackio"):
         require("aim")
