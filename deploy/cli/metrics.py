@@ -69,14 +69,9 @@ def metrics(options: argparse.Namespace) -> int:
 
 
 def _known(client: HeadClient | LocalRuns, run: str) -> list[Family]:
-    from artos.protocol.views import ClusterView  # noqa: PLC0415
-    from artos.version import VERSION  # noqa: PLC0415
-    from deploy.metrics.families import families  # noqa: PLC0415
+    from deploy.metrics.families import families, families_of  # noqa: PLC0415
 
-    if run:
-        view = client.status(run)
-        return families(ClusterView(runs=(view,), version=VERSION), [view.name])
-    return families(client.cluster())
+    return families_of(client.status(run)) if run else families(client.cluster())
 
 
 def _serve(options: argparse.Namespace) -> int:

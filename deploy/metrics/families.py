@@ -8,7 +8,7 @@ grows, one meaning a family. A run is the label ``run``; what else is known of i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
@@ -87,12 +87,9 @@ class _Families:
         self._add("histogram", name, words, value, labels)
 
 
-def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
-    """The metrics of nodes, of runs that are not over, and of those that are ``named``.
-
-    Of other runs that are over there is the state alone.
-    """
-    add, named = _Families(), {*named}
+def families(cluster: ClusterView) -> list[Family]:
+    """The metrics of a cluster, its nodes, and its runs; of runs that are over, the state alone."""
+    add = _Families()
     add.gauge("build_info", "Version of ARTOS.", 1, version=cluster.version)
     add.counter("faults", "Faults that the head survived.", cluster.faults)
     add.counter("malformed_messages", "Messages that the head refused.", cluster.malformed)
@@ -128,14 +125,26 @@ def families(cluster: ClusterView, named: Iterable[str] = ()) -> list[Family]:
             )
             add.gauge("quota_limit", "The quota.", quota.limit, **labels)
     for run in cluster.runs:
-        for state in (QUEUED, *ACTIVE, *OVER):
-            add.gauge(
-                "run_state", "1 for the state that a run is in, 0 for the others.",
-                float(run.state == state), run=run.name, state=state,
-            )  # fmt: skip
-        if not run.outcome or run.name in named:
+        _state(add, run)
+        if not run.outcome:
             _run(add, run)
     return list(add.found.values())
+
+
+def families_of(run: RunView) -> list[Family]:
+    """The metrics of one run, also of one that is over; nothing of the cluster that it is on."""
+    add = _Families()
+    _state(add, run)
+    _run(add, run)
+    return list(add.found.values())
+
+
+def _state(add: _Families, run: RunView) -> None:
+    for state in (QUEUED, *ACTIVE, *OVER):
+        add.gauge(
+            "run_state", "1 for the state that a run is in, 0 for the others.",
+            float(run.state == state), run=run.name, state=state,
+        )  # fmt: skip
 
 
 def _run(add: _Families, run: RunView) -> None:

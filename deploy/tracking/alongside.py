@@ -29,36 +29,48 @@ class Alongside(Closing):
 
     def __init__(self, names: Sequence[str], clock: Clock) -> None:
         self._names, self._clock = tuple(dict.fromkeys(names)), clock
-        self._folder: Path | None = None
+        self._folder = Path()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._not_begun: dict[str, str] = {}
+        """Why those did not begin of whom that is not told yet."""
         self._next = clock.now()
 
     @property
     def due(self) -> bool:
         """Whether to look after them."""
-        return bool(self._running) and self._clock.now() >= self._next
+        return bool(self._running or self._not_begun) and self._clock.now() >= self._next
 
     def begin(self, folder: Path) -> None:
-        """Start them for the run in that folder."""
+        """Start them for the run in that folder; ``faults`` tells of those that cannot be."""
         self._folder = folder
         for name in self._names:
             log = folder / LOGS / f"track-{name}.log"
             words = ["track", str(folder.resolve()), "--to", name, "--follow"]
-            with opened(log, "ab") as file:
-                self._running[name] = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "deploy.cli", *words],
-                    stdin=subprocess.DEVNULL, stdout=file, stderr=file,
-                    start_new_session=True,  # Ctrl-C is for the run, whose end they send
-                )  # fmt: skip
+            try:
+                with opened(log, "ab") as file:
+                    self._running[name] = subprocess.Popen(
+                        [sys.executable, "-P", "-m", "deploy.cli", *words],
+                        stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                        start_new_session=True,  # Ctrl-C is for the run, whose end they send
+                    )  # fmt: skip
+            except OSError as error:
+                self._not_begun[name] = str(error)
 
     def faults(self) -> Iterator[str]:
         """What to tell of those that have failed since the last call."""
         self._next = self._clock.now() + _LOOK
+        for name, why in [*self._not_begun.items()]:
+            del self._not_begun[name]
+            yield self._fault(name, why)
         for name, process in [*self._running.items()]:
             if (status := process.poll()) is not None:
                 del self._running[name]
                 if status:
-                    yield self._fault(name, status)
+                    said = ""
+                    with suppress(OSError):
+                        log = contents(self._folder / LOGS / f"track-{name}.log")
+                        said = log[-4096:].decode(errors="replace").strip().rpartition("\n")[2]
+                    yield self._fault(name, said or f"status {status}")
 
     def rest(self) -> Iterator[str]:
         """Once the run is over: wait until all is sent; what to tell of those that fail, or last.
@@ -73,14 +85,9 @@ class Alongside(Closing):
         for name, process in self._running.items():
             yield f"{name} is still being sent the rest, by process {process.pid}"
 
-    def _fault(self, name: str, status: int) -> str:
-        said = ""
-        with suppress(OSError):
-            if self._folder:
-                log = contents(self._folder / LOGS / f"track-{name}.log")
-                said = log[-4096:].decode(errors="replace").strip().rpartition("\n")[2]
+    def _fault(self, name: str, why: str) -> str:
         return (
-            f"tracker {name} has failed; the run goes on without it: {said or f'status {status}'} "
+            f"tracker {name} has failed; the run goes on without it: {why} "
             f"(`artos track {self._folder} --to {name}` sends what is missing)"
         )
 

@@ -23,7 +23,8 @@ class NewRows(Generic[T]):
 
     def __init__(self, path: Path, of: Callable[[Row], T]) -> None:
         self._of = of
-        self._path, self._file, self._at, self._header = path, 0, 0, b""
+        self._path, self._file, self._at = path, 0, 0
+        self._header = self._last = b""
         self.anew = False
 
     def read(self) -> list[T]:
@@ -37,13 +38,17 @@ class NewRows(Generic[T]):
             return []
         with reading(self._path):
             with opened(self._path) as file:
-                about = os.fstat(file.fileno())
-                if about.st_ino != self._file or about.st_size < self._at:
-                    self._header, self.anew = file.readline(), True
-                    self._file, self._at = about.st_ino, len(self._header)
+                number, header = os.fstat(file.fileno()).st_ino, file.readline()
+                file.seek(max(0, self._at - len(self._last)))
+                # A new file may have the number of one that is gone; what was read it has not.
+                was_read = file.read(len(self._last)) == self._last
+                if number != self._file or header != self._header or not was_read:
+                    self._file, self._header, self._last = number, header, header
+                    self._at, self.anew = len(header), True
                 file.seek(self._at)
                 text = file.read(_MOST)
             text = text[: text.rfind(b"\n") + 1]
             self._at += len(text)
+            self._last = next(reversed(text.splitlines(keepends=True)), self._last)
             lines = io.StringIO((self._header + text).decode())
             return [self._of(row) for row in csv.DictReader(lines, restkey="")]

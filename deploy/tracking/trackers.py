@@ -15,6 +15,10 @@ from head.records.tracker import Tracked, Tracker
 _TENSORBOARD = "tensorboard"
 NAMES = (_TENSORBOARD, "wandb", "mlflow", "trackio")
 """But for the first one, which needs none, the names of their packages, and of their extras."""
+UNNAMED = "artos"
+"""The project of runs for which nobody names one."""
+_NAMES_PROJECT = {"wandb": "WANDB_PROJECT", "mlflow": "MLFLOW_EXPERIMENT_NAME"}
+"""The trackers' own variables."""
 
 
 def require(name: str) -> None:
@@ -43,6 +47,11 @@ def place(name: str) -> str:
             return (
                 f"{told('WANDB_BASE_URL') or 'https://api.wandb.ai'}/{told('WANDB_ENTITY') or ''}"
             )
+
+
+def project(name: str, given: str) -> str:
+    """The project in the tracker of that name: its variable names it if the user does not."""
+    return (os.environ.get(_NAMES_PROJECT.get(name, "")) if given == UNNAMED else "") or given
 
 
 def _tensorboard() -> Path:

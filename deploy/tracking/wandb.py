@@ -1,4 +1,4 @@
-"""Weights & Biases. Its own variables say where to: ``WANDB_MODE=offline``, ``WANDB_PROJECT``."""
+"""Weights & Biases. Its own variables say where to: ``WANDB_MODE=offline``, ``WANDB_ENTITY``."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Evidence:
     @property
     def update(self) -> float:
         """The mean seconds of an update."""
-        worked = [each.end - each.begin for each in self.updates]
+        worked = [seconds for each in self.updates if (seconds := each.end - each.begin) > 0]
         return fmean(worked[1:] or worked) if worked else 0.0
 
     def busy(self, member: str) -> float:
@@ -137,7 +137,7 @@ class Evidence:
     def learner_cpu(self) -> float:
         """CPUs that the learner used while it updated."""
         worked = sum(each.end - each.begin for each in self.updates)
-        return self.history.cpu / worked if worked else 0.0
+        return sum(each.cpu for each in self.updates) / worked if worked else 0.0
 
     @property
     def actors_compute(self) -> bool:
@@ -147,7 +147,7 @@ class Evidence:
     @property
     def learner_computes(self) -> bool:
         """Whether the learner computes most of the time that it updates, as far as is known."""
-        return not self.history.cpu or self.learner_cpu >= _BUSY
+        return not self.learner_cpu or self.learner_cpu >= _BUSY
 
     # -- the table -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ RESTART = "restart"
 SAMPLE = "sample"
 _DEVICE_WAIT = "wait_for_device"
 _WAIT = "wait"
+_SAID = {"times", "nothing"}
+"""Where a learner's time went, or why it did nothing: one is in each answer of its own."""
 _USUAL = 9
 """Invocations before one that say how long it usually takes."""
 K = TypeVar("K")
@@ -53,6 +56,8 @@ class Invocation:
     """Seconds between that and the firing in which the member was being restarted."""
     held: dict[str, float] = field(default_factory=dict)
     """Seconds within it in which it waited for a server to be restarted, by server."""
+    cpu: float = 0.0
+    """CPU-seconds that a learner used for it."""
 
     @property
     def free(self) -> float:
@@ -83,16 +88,15 @@ class History:
     """Which quota last kept slots from the actors."""
     queued: float = 0.0
     """Seconds for which the run's loop waited for a CPU."""
-    cpu: float = 0.0
-    """CPU-seconds that learners used for their updates."""
     began: float = 0.0
     """Time of the first line that was read: of a long journal, only its end is."""
     ended: float = 0.0
     """Time of the last line."""
     _firings: dict[int, tuple[str, float, str]] = field(default_factory=dict)
     _blocked: list[tuple[float, float]] = field(default_factory=list)
-    _died: dict[str, tuple[float, bool]] = field(default_factory=dict)
-    """When those died that are not ready again, and whether the line itself said so."""
+    _died: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When those died that are not ready again, and how long after that they were asked for at
+    most, in seconds, as far as somebody needed them."""
     _unanswered: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=dict)
     """From when to when a server of one node was being restarted, by server and actor there."""
     _asked_by: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -110,7 +114,7 @@ class History:
                     self._firings, self._blocked, self._died, self._unanswered, self._asked_by,
                 ):  # fmt: skip
                     each.clear()
-                self.quota, self.cpu, self.queued, self.ended = "", 0.0, 0.0, 0.0
+                self.quota, self.queued, self.ended = "", 0.0, 0.0
                 self.began, self.actors = 0.0, 0
             self.ended = max(self.ended, t)
             if "firing" in line:
@@ -128,13 +132,25 @@ class History:
             elif "quota" in line:
                 self.quota = line["quota"] or self.quota
             elif "actors" in line:
-                self.actors = line["actors"]
+                self._scaled(line["actors"])
         return self
+
+    def _scaled(self, actors: int) -> None:
+        self.actors = actors
+        for member, (died, _) in self._died.items():
+            if not self._takes_part(member):
+                self._died[member] = died, 0.0
+
+    def _takes_part(self, member: str) -> bool:
+        return not self.actors or (actor_of(member) or 0) < self.actors
 
     def _dies(self, line: Mapping[str, Any], now: float) -> None:
         process = line["died"]
         member = process if is_actor(process) else process.partition(" ")[0]
-        self._died.setdefault(member, (now, "t" in line))
+        # An earlier ARTOS wrote no time: it came after the line before it, maybe much later.
+        pause = inf if "t" in line else FailureLimits.most_backoff
+        # If nobody needs it, it is away from when it is asked for.
+        self._died.setdefault(member, (now, pause if self._takes_part(member) else 0.0))
         self.deaths[member][process] += 1
         for rank in line.get("asked_by", ()):
             self._asked_by[member].setdefault(str(Member(ACTORS, rank)), now)
@@ -143,11 +159,8 @@ class History:
         if member not in self.members:
             self.ready.setdefault(member, now)
         if member in self._died:
-            died, is_timed = self._died.pop(member)
-            if not is_timed:  # an earlier ARTOS wrote it: it came after the line before it, maybe
-                # much later. Between a death and the start there is no longer pause than this.
-                died = max(died, asked - FailureLimits.most_backoff)
-            self.restarts.setdefault(member, []).append((died, now))
+            died, pause = self._died.pop(member)
+            self.restarts.setdefault(member, []).append((max(died, asked - pause), now))
         for actor, since in self._asked_by.pop(member, {}).items():
             self._unanswered.setdefault((member, actor), []).append((since, now))
 
@@ -161,8 +174,11 @@ class History:
         restarts = self.restarts.get(member, ())
         back = restarts[-1][1] if restarts else 0.0
         called = min(end, max(free, fired))
-        # Who died before it could say how long it took was at work all the time.
-        begin = max(free, end - line.get("seconds", end - min(end, max(called, back))))
+        took = line.get("seconds", 0.0)
+        if line.get("recovered") or not (took or is_actor(member) or _SAID & line.keys()):
+            # It died before it could say how long it took, and was at work all the time.
+            took = end - min(end, max(called, back))
+        begin = max(free, end - took)
         called = min(called, begin)
         if restart := _within(restarts, called, begin):
             # What was lost is done again; what was kept shows in how much sooner that is over.
@@ -170,7 +186,6 @@ class History:
             missing = min(begin, back) - called
             saved = min(missing - restart, max(0.0, sooner))
             begin, restart = begin - saved, missing - saved
-        self.cpu += line.get("cpu", 0.0)
         known = {RESTART: restart, SLOT: line.get("slot", 0.0)}
         known[PROCESS] = max(0.0, line.get("waited", 0.0) - restart)  # it counts a restart, too
         known[DEVICE] = times.get(_DEVICE_WAIT, 0.0)
@@ -183,7 +198,7 @@ class History:
         past.append(
             Invocation(
                 member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
-                idle_restart, held,
+                idle_restart, held, line.get("cpu", 0.0),
             )
         )  # fmt: skip
 
@@ -233,7 +248,8 @@ class History:
 
 def _usual(past: Sequence[Invocation], trigger: str) -> float:
     """How many seconds of work this trigger usually takes; 0 if that is not known."""
-    found = [sum(each.work.values()) for each in past[-_USUAL:] if each.trigger == trigger]
+    took = (sum(each.work.values()) for each in past[-_USUAL:] if each.trigger == trigger)
+    found = [seconds for seconds in took if seconds]
     return median(found) if found else 0.0
 
 

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from artos.protocol.views import ClusterView, NodeView, QuotaView, RunFacts, RunView
 from deploy.metrics.exposition import exposition
-from deploy.metrics.families import LAGS, Histogram, families
+from deploy.metrics.families import LAGS, Family, Histogram, families, families_of
 from head.run.times import WAITED
 
 FACTS = RunFacts(
@@ -26,11 +26,15 @@ FACTS = RunFacts(
 )  # fmt: skip
 
 
-def of(*runs: RunView, named: tuple[str, ...] = (), **more: Any) -> dict[str, dict[Any, Any]]:
+def of(*runs: RunView, **more: Any) -> dict[str, dict[Any, Any]]:
+    """Samples of a cluster by name and labels."""
+    return read(families(ClusterView(runs=runs, version="1", **more)))
+
+
+def read(told: list[Family]) -> dict[str, dict[Any, Any]]:
     """Samples by name and labels, as the library reads what the library has written."""
-    text, _ = exposition(families(ClusterView(runs=runs, version="1", **more), named))
     found: dict[str, dict[Any, Any]] = {}
-    for family in text_string_to_metric_families(text.decode()):
+    for family in text_string_to_metric_families(exposition(told)[0].decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
     return found
@@ -107,7 +111,12 @@ def test_of_a_run_that_is_over_there_is_the_state_alone_unless_it_is_named() -> 
     over = run(state="done", outcome="done")
     found = of(over)
     assert {name for name in found if "run" in name} == {"artos_run_state"}
-    assert value(of(over, named=("first",)), "run_steps_total", run="first") == 1000
+    assert value(read(families_of(over)), "run_steps_total", run="first") == 1000
+
+
+def test_of_a_run_that_is_named_nothing_is_told_of_its_cluster() -> None:
+    """A scraper would take one run's wishes for those of all."""
+    assert {name for name in read(families_of(run())) if not name.startswith("artos_run_")} == set()
 
 
 def test_nodes_and_quotas() -> None:

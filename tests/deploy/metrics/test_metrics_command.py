@@ -33,6 +33,8 @@ def test_a_killed_run_that_is_named_is_told_in_full(
     assert 'artos_run_steps_total{run="first"} 640.0' in text
     assert 'artos_run_state{run="first",state="failed"} 1.0' in text
     assert 'artos_run_lag_versions_bucket{le="0.0",run="first"} 64.0' in text
+    samples = [line for line in text.splitlines() if not line.startswith("#")]
+    assert [line for line in samples if 'run="first"' not in line] == [], "of the cluster"
 
 
 def test_of_a_run_with_damaged_records_the_state_is_told(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from deploy.client.copied import remember
 from deploy.tracking.following import Following
-from deploy.tracking.trackers import place, require
+from deploy.tracking.trackers import NAMES, UNNAMED, place, project, require
 from head.records.episodes import Ended
 from head.records.progress_log import ProgressLog, scalars
 from head.records.run_folder import RunFolder
@@ -59,9 +59,15 @@ class Told(Tracker):
         return [step for step, _ in self.rows]
 
 
+_sending = ExitStack()
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "first"
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for variable in ("WANDB_PROJECT", "MLFLOW_EXPERIMENT_NAME"):
+        monkeypatch.delenv(variable, raising=False)
+    with _sending:
+        yield tmp_path / "first"
 
 
 @contextmanager
@@ -71,13 +77,16 @@ def running(path: Path) -> Iterator[tuple[RunFolder, ProgressLog]]:
 
 
 def following(path: Path, project: str = "mine", place: str = "here") -> tuple[Following, Told]:
+    """One that sends the run; the one before it is over, though it may not have come to its end."""
     told: list[Told] = []
+    _sending.close()
 
     def open_(tracked: Tracked) -> Tracker:
         told.append(Told(tracked))
         return told[-1]
 
-    return Following(path, "wandb", project, place, open_), told[0]
+    run = _sending.enter_context(Following(path, "wandb", project, place, open_, patience=0.0))
+    return run, told[0]
 
 
 def test_rows_come_once_by_the_names_that_tensorboard_has(path: Path) -> None:
@@ -135,6 +144,27 @@ def test_what_was_sent_before_a_run_was_resumed_is_not_sent_again(path: Path) ->
     assert told.steps == [100, 200, 300]
     assert told_again.tracked.id == "made"
     assert told_again.steps == [410]
+
+
+def evaluated(version: int) -> Status:
+    return msgspec.structs.replace(at(300, 3), evaluation={"version": version, "mean_return": 9.0})
+
+
+def test_an_evaluation_is_sent_though_training_was_over_before_it(path: Path) -> None:
+    """Rows are written meanwhile, of which only the last one has it; so also of a run resumed."""
+    with running(path) as (_, log):
+        log.write(evaluated(2))
+        run, told = following(path)
+        run.forward()
+        log.write(evaluated(2))
+        log.write(evaluated(3))
+        run.forward()
+        assert [values["evaluation/version"] for _, values in told.rows] == [2, 3]
+        again, told_again = following(path)
+        again.forward()
+        log.write(evaluated(4))
+        again.forward()
+    assert [values["evaluation/version"] for _, values in told_again.rows] == [4]
 
 
 def test_histograms_go_on_where_they_were_whichever_process_sends_them(path: Path) -> None:
@@ -244,6 +274,43 @@ def test_what_is_sent_already_costs_nothing(path: Path) -> None:
     assert (told.rows, told.files, told.outcome) == ([], [], "done")
 
 
+def test_a_run_that_is_done_twice_has_its_files_sent_twice(path: Path) -> None:
+    with running(path) as (folder, _):
+        pass
+    for steps in (100, 200):
+        with ProgressLog(folder) as log:
+            log.write(at(steps, steps // 100))
+            folder.write_summary(Summary(FIRST, Usage(), seed=1, outcome="done"))
+        run, told = following(path)
+        run.forward()
+        run.finish()
+        assert (told.steps, told.outcome) == ([steps], "done")
+        assert told.files == ["config.json", "summary.json", "episodes.csv"]
+
+
+def test_a_run_is_sent_to_a_tracker_by_one_process_at_a_time(path: Path) -> None:
+    finished(path)
+    run, told = following(path)
+    run.forward()
+    with pytest.raises(Refused, match=r"another process sends .*first to wandb.*wait until"):
+        Following(path, "wandb", "mine", "here", Told, patience=0.0)
+    Following(path, "mlflow", "mine", "here", Told, patience=0.0).finish()
+    run.finish()
+    assert told.outcome == "done"
+    Following(path, "wandb", "mine", "here", Told, patience=0.0).finish()
+
+
+def test_a_tracker_that_cannot_be_opened_keeps_no_other_from_it(path: Path) -> None:
+    finished(path)
+
+    def fails(tracked: Tracked) -> Tracker:
+        raise ConnectionError(tracked.name)
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            Following(path, "wandb", "mine", "here", fails, patience=0.0)
+
+
 @pytest.mark.parametrize(("project", "place"), [("other", "here"), ("mine", "there")])
 def test_another_place_is_told_from_the_begin(path: Path, project: str, place: str) -> None:
     finished(path)
@@ -255,6 +322,25 @@ def test_another_place_is_told_from_the_begin(path: Path, project: str, place: s
     run, told = following(path, project, place)
     run.forward()
     assert (told.tracked.id, told.steps) == ("made", [])
+
+
+def test_its_own_variable_names_the_project_unless_the_user_does(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(path)
+    monkeypatch.setenv("WANDB_PROJECT", "ours")
+    assert following(path, UNNAMED)[1].tracked.project == "ours"
+    assert following(path, UNNAMED)[1].tracked.id == "made"
+    assert following(path, "mine")[1].tracked.project == "mine"
+    monkeypatch.setenv("WANDB_PROJECT", "")
+    assert following(path, UNNAMED)[1].tracked.project == UNNAMED
+
+
+def test_each_tracker_has_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_PROJECT", "ours")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "theirs")
+    found = [project(name, UNNAMED) for name in NAMES]
+    assert found == [UNNAMED, "ours", "theirs", UNNAMED]
 
 
 def test_what_an_earlier_version_sent_is_not_sent_again(path: Path) -> None:
@@ -332,6 +418,32 @@ def test_a_damaged_record_is_named(path: Path, file: str, text: bytes) -> None:
     (path / file).write_bytes(text)
     with pytest.raises(Refused, match=file.rpartition("/")[2]):
         following(path)[0].forward()
+
+
+@pytest.mark.parametrize("version", ["nan", "inf", "1e300", "0.5", "-2", "x"])
+def test_a_damaged_version_of_an_evaluation_is_named_and_keeps_nobody_else_away(
+    path: Path, version: str
+) -> None:
+    with running(path) as (folder, log):
+        log.write(evaluated(77))
+    text = folder.progress.read_text()
+    folder.progress.write_text(text.replace(",77,", f",{version},"))
+    for _ in range(2):
+        run = Following(path, "wandb", "mine", "here", Told, patience=0.0)
+        with pytest.raises(Refused, match=r"progress\.csv"):
+            run.follow(lambda: None)
+
+
+def test_who_waits_in_vain_keeps_nobody_away(path: Path) -> None:
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    with running(path) as (_, log):
+        log.write(at(100))
+        for _ in range(2):
+            run = Following(path, "wandb", "mine", "here", Told, patience=0.0)
+            with pytest.raises(KeyboardInterrupt):
+                run.follow(wait)
 
 
 def test_an_unknown_tracker_is_refused() -> None:

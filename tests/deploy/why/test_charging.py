@@ -87,3 +87,24 @@ def test_a_journal_without_causes_still_adds_up() -> None:
         assert sum(kinds.values()) == pytest.approx(1.0)
     found = chain(history, history.members["learner"][-1], 1.0)
     assert sum(found.values()) == pytest.approx(4.0)
+
+
+def test_who_did_nothing_did_not_work() -> None:
+    """There was no row to draw, or none to sample: their answers have no seconds."""
+    learner = {"t": 4.9, "done": 2, "by": "learner", "version": 0, "nothing": "no rows"}
+    actor = {"t": 4.1, "done": 1, "by": "actor 1", "version": 0, "stop": 0}
+    found = History().read([*IN_TURN[:6], actor, learner])
+    for member, kept in (("learner", 0.9), ("actor 1", 3.1)):
+        (last,) = found.members[member]
+        assert sum(last.work.values()) == 0.0
+        assert last.kept == pytest.approx({"hand-over": kept})
+    for kinds in shares(found).values():
+        assert sum(kinds.values()) == pytest.approx(1.0)
+
+
+def test_who_died_before_it_could_say_how_long_it_took_worked_all_the_time() -> None:
+    learner = {"t": 4.9, "done": 2, "by": "learner", "version": 1}
+    actor = {"t": 4.1, "done": 1, "by": "actor 1", "stop": 8, "recovered": True}
+    found = History().read([*IN_TURN[:6], actor, learner])
+    for member, seconds in (("learner", 0.9), ("actor 1", 3.1)):
+        assert sum(found.members[member][-1].work.values()) == pytest.approx(seconds)

@@ -190,3 +190,26 @@ def test_of_several_learners_it_is_the_one_that_actors_wait_for() -> None:
     ):
         run = Evidence(History().read(lines), {}, table, 1)
         assert [each.member for each in run.updates] == [learner]
+
+
+def test_of_several_learners_each_has_its_own_cpu() -> None:
+    """Two that compute all the time use one CPU each; the first one's updates use no more."""
+    lines: list[dict[str, Any]] = [{"t": 0.0, "ready": each} for each in ("learner", "critic")]
+    for number in range(1, 13, 2):
+        begin = float(number)
+        for more, member in enumerate(("learner", "critic")):
+            fired = {"t": begin, "firing": number + more, "trigger": f"{member}.update"}
+            lines.append({**fired, "after": member})
+        for more, member in enumerate(("learner", "critic")):
+            done = {"t": begin + 2.0, "done": number + more, "by": member, "cpu": 2.0}
+            lines.append({**done, "seconds": 2.0, "times": {"learn": 2.0}})
+    run = Evidence(History().read(lines), {}, {"learner.update": FREE, "critic.update": FREE}, 0)
+    assert run.learner_cpu == pytest.approx(1.0)
+
+
+def test_updates_that_found_nothing_to_draw_make_an_update_no_shorter() -> None:
+    history = run_of(learn=0.1)
+    later = history.ended + 1.0
+    nothing = {"t": later, "done": 99, "by": "learner", "nothing": "no rows"}
+    history.read([{"t": later, "firing": 99, "trigger": "learner.update"}, nothing])
+    assert Evidence(history, {}, {"learner.update": FREE}, 2).update == pytest.approx(0.1)

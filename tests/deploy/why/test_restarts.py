@@ -183,6 +183,34 @@ def test_a_death_whose_time_is_known_is_not_moved() -> None:
     assert History().read(lines).restarts == {"actor 0": [(4.0, 33.0)]}
 
 
+SCALED: Line = {"actors": 1, "version": 1}
+SECOND_ACTOR: tuple[Line, ...] = (
+    *LEARNED[:2], {"t": 0.5, "ready": "actor 1", "start": "fork", "seconds": 0.1}, *LEARNED[2:],
+    {"t": 3.5, "done": 3, "by": "actor 1", "version": 1, "stop": 4, "seconds": 0.5},
+)  # fmt: skip
+BACK: tuple[Line, ...] = (
+    {"actors": 2, "version": 1},
+    {"t": 30.0, "firing": 9, "trigger": "actors.sample", "version": 1, "after": "learner"},
+    {"t": 31.0, "ready": "actor 1", "start": "fork", "seconds": 1.0},
+    {"t": 32.0, "done": 9, "by": "actor 1", "version": 1, "stop": 8, "seconds": 1.0, "waited": 1.0},
+)
+
+
+DIED: Line = {"died": "actor 1", "step": 4, "why": KILLED}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [(SCALED, {"t": 4.0, **DIED}), ({"t": 4.0, **DIED}, SCALED), (SCALED, DIED)],
+    ids=["parked when it died", "parked before it was back", "of an earlier version"],
+)
+def test_an_actor_that_nobody_needs_is_not_waited_for(lines: Sequence[Line]) -> None:
+    """Nobody starts it again until it takes part again."""
+    history = History().read([*SECOND_ACTOR, *lines, *BACK])
+    assert history.restarts == {"actor 1": [(30.0, 31.0)]}
+    assert shares(history)["actor 1"]["wait: restart"] * (32.0 - 0.5) == pytest.approx(1.0)
+
+
 def asked(**fields: Any) -> History:
     """That of a run whose actors ask a server."""
     return History(servers=("inference",), **fields)
