@@ -32,7 +32,9 @@ def add_to(parser: Parser) -> None:
     parser.add_argument(
         "--to", required=True, choices=NAMES, metavar="|".join(NAMES), help="where it is sent"
     )
-    parser.add_argument("--project", default="artos", metavar="NAME", help="default: artos")
+    parser.add_argument(
+        "--project", metavar="NAME", help="default: what the tracker's own variable says, or artos"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run is over")
     parser.add_argument("--weights", action="store_true", help="send its weights, too, in the end")
     add_json(parser)
@@ -42,21 +44,21 @@ def add_to(parser: Parser) -> None:
 def track(options: argparse.Namespace) -> int:
     """``artos track``: send what the tracker does not have yet."""
     from deploy.tracking.following import Following  # noqa: PLC0415
-    from deploy.tracking.trackers import opened, place, require  # noqa: PLC0415
+    from deploy.tracking.trackers import opened, place, project, require  # noqa: PLC0415
 
     require(options.to)
     folder = folder_of_run(options, "all")
     with redirect_stdout(sys.stderr):  # where trackers talk
-        where = options.project, place(options.to)
-        run = Following(folder, options.to, *where, lambda t: opened(options.to, t))
-        before = run.sent.rows
-        if options.follow:
-            os.nice(BEHIND)  # the run goes first
-            run.follow(renewing(options, folder))
-        else:
-            while run.forward():
-                pass
-        run.finish(weights=options.weights)
+        where = options.project or project(options.to), place(options.to)
+        with Following(folder, options.to, *where, lambda t: opened(options.to, t)) as run:
+            before = run.sent.rows
+            if options.follow:
+                os.nice(BEHIND)  # the run goes first
+                run.follow(renewing(options, folder))
+            else:
+                while run.forward():
+                    pass
+            run.finish(weights=options.weights)
     sent = run.sent.rows - before
     if options.json:
         print_json({"to": options.to, "id": run.sent.id, "rows": sent})

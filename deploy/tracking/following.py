@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,6 @@ from artos.system.durable import write_durably
 from artos.system.locks import FileLock
 from artos.system.regular_file import contents, lies_in
 from deploy.client.copied import goes_on
-from deploy.tracking import trackers
 from deploy.tracking.rows import NewRows
 from head.records import summary_file
 from head.records.episodes import ended_of
@@ -75,7 +74,6 @@ class Following(Closing):
         patience: float = _PATIENCE,
     ) -> None:  # fmt: skip
         self._folder, self._state = folder, folder / FOLDER / f"{name}.json"
-        project = trackers.project(name, project)
         plain, _ = run_config.read(folder, RunConfig)
         self._state.parent.mkdir(exist_ok=True)
         lock = FileLock.take(self._state.with_suffix(".lock"), seconds=patience)
@@ -102,34 +100,32 @@ class Following(Closing):
 
     def forward(self) -> bool:
         """Send the rows that are new; returns whether there were any."""
-        with self._or_closed():
-            found, told = self._rows.read(), self._telling
-            for status, at in found:
-                sent = self.sent
-                if sent.rows and at <= (sent.steps, sent.updates, sent.evaluated):
-                    told.has(status)  # it was sent before a resume, or by an earlier process
-                    continue
-                while told.heard <= status.steps and (more := self._episodes.read()):
-                    told.episodes(more, anew=self._episodes.anew)
-                told.row(status)
-                self.sent = msgspec.structs.replace(
-                    sent, steps=at[0], updates=at[1], evaluated=at[2], rows=told.rows,
-                    spread=told.spread, outcome="",
-                )  # fmt: skip
-            if found:
-                self._keep()
+        found, told = self._rows.read(), self._telling
+        for status, at in found:
+            sent = self.sent
+            if sent.rows and at <= (sent.steps, sent.updates, sent.evaluated):
+                told.has(status)  # it was sent before a resume, or by an earlier process
+                continue
+            while told.heard <= status.steps and (more := self._episodes.read()):
+                told.episodes(more, anew=self._episodes.anew)
+            told.row(status)
+            self.sent = msgspec.structs.replace(
+                sent, steps=at[0], updates=at[1], evaluated=at[2], rows=told.rows,
+                spread=told.spread, outcome="",
+            )  # fmt: skip
+        if found:
+            self._keep()
         return bool(found)
 
     def follow(self, wait: Callable[[], None]) -> None:
         """Send all there is, and what comes until the run is over."""
-        with self._or_closed():
-            while True:
-                live = goes_on(self._folder)
-                while self.forward():
-                    pass
-                if not live:
-                    return
-                wait()
+        while True:
+            live = goes_on(self._folder)
+            while self.forward():
+                pass
+            if not live:
+                return
+            wait()
 
     def finish(self, *, weights: bool = False) -> None:
         """Send the files of a run that is over, with the ``weights`` if wanted, and close."""
@@ -151,14 +147,6 @@ class Following(Closing):
     def close(self) -> None:
         """Let others send it. May be called twice."""
         self._lock.close()
-
-    @contextmanager
-    def _or_closed(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def _keep(self, **changes: str) -> None:
         self.sent = msgspec.structs.replace(self.sent, **changes)

@@ -49,9 +49,9 @@ def place(name: str) -> str:
             )
 
 
-def project(name: str, given: str) -> str:
-    """The project in the tracker of that name: its variable names it if the user does not."""
-    return (os.environ.get(_NAMES_PROJECT.get(name, "")) if given == UNNAMED else "") or given
+def project(name: str) -> str:
+    """The project in the tracker of that name if the user names none."""
+    return os.environ.get(_NAMES_PROJECT.get(name, "")) or UNNAMED
 
 
 def _tensorboard() -> Path:
