@@ -130,6 +130,8 @@ def test_an_environment_that_is_no_name_is_refused() -> None:
         ({"a": object()}, "only plain data"),
         ([1], "give arguments by name"),
         ("a=1", "give arguments by name"),
+        ({1: 2}, "give arguments by name"),
+        ({"a": "\ud800"}, "only plain data"),
     ],
 )
 def test_arguments_of_an_environment_that_are_no_plain_data_are_refused(
@@ -137,6 +139,18 @@ def test_arguments_of_an_environment_that_are_no_plain_data_are_refused(
 ) -> None:
     with pytest.raises(Refused, match=told):
         artos.run("ppo", env="CartPole-v1", env_args=given)
+    assert not Path("runs").exists()
+
+
+def test_all_wrong_arguments_are_told_at_once() -> None:
+    wrong: dict[str, Any] = {
+        "env": print, "seed": 1.5, "run_dir": 3, "inline": "no", "on_progress": 1, "track": 3,
+        "env_args": [1], "deadline": -1, "device": "cpu\0", "gamma": "\ud800",
+    }  # fmt: skip
+    with pytest.raises(Refused) as caught:
+        artos.run(Path, **wrong)
+    told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
+    assert sorted(told) == sorted(["Path", "environment", *wrong.keys() - {"env"}])
     assert not Path("runs").exists()
 
 
@@ -149,5 +163,5 @@ def test_what_is_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(running.subprocess, "Popen", start)
     with pytest.raises(InterruptedError):
-        artos.run("ppo", env_args=None, track=None, deadline=None, run_dir="mine")
+        artos.run("ppo", env=None, env_args=None, track=None, deadline=None, run_dir="mine")
     assert started[0][-4:] == ["--run-dir", "mine", "--seed", "1"]
