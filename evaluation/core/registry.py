@@ -18,8 +18,8 @@ from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.closest import closest
 from deploy.cli import bench
-from deploy.cli.__main__ import reported
 from deploy.cli.common import print_json
+from deploy.cli.entry import reported
 from deploy.cli.parser import Parser
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Asked, Progress, keeping
