@@ -17,6 +17,7 @@ import artos
 from artos.errors import Refused, RunExists
 from artos.protocol.views import Status
 from deploy.api import running
+from deploy.api.cluster import Cluster
 from deploy.api.running import Result
 from deploy.local.local_runs import LocalRuns
 from head.records.run_folder import RunFolder
@@ -152,6 +153,15 @@ def test_all_wrong_arguments_are_told_at_once() -> None:
     told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
     assert sorted(told) == sorted(["Path", "environment", *wrong.keys() - {"env"}])
     assert not Path("runs").exists()
+
+
+def test_a_cluster_is_told_of_no_wrong_arguments() -> None:
+    unconnected = object.__new__(Cluster)
+    wrong: dict[str, Any] = {"seed": "1", "run_dir": 3, "where": "avx512", "packages": 4}
+    with pytest.raises(Refused) as caught:
+        unconnected.submit("ppo", env=print, **wrong)  # type: ignore[arg-type]
+    told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
+    assert told == ["environment", *wrong]
 
 
 def test_what_is_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
