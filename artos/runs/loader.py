@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import symtable
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -74,7 +75,22 @@ def load_object(source: str, folder: str = "") -> Any:
         return getattr(module, name)
     except AttributeError:
         known = [n for n in vars(module) if not n.startswith("_")]
-        raise Refused([f"{place} has no object {name!r}{closest(name, known)}"]) from None
+        why = _NOT_REACHED if _stands_in(module, name) else closest(name, known)
+        raise Refused([f"{place} has no object {name!r}{why}"]) from None
+
+
+_NOT_REACHED = (
+    ' where it is imported: it stands below `if __name__ == "__main__":` or a call that starts a '
+    "run; move it above"
+)
+
+
+def _stands_in(module: Any, name: str) -> bool:
+    """Whether the module's file binds the name at all, outside functions and classes."""
+    with suppress(OSError, TypeError, SyntaxError, KeyError):
+        names = symtable.symtable(inspect.getsource(module), name, "exec")
+        return names.lookup(name).is_assigned()
+    return False
 
 
 def _which(file: str, module: Any) -> str:

@@ -15,7 +15,7 @@ from artos.protocol.views import ClusterView, RunView, Status
 from artos.runs.exit_status import ExitStatus
 from artos.system.closing import Closing
 from artos.system.importing import stop_if_imported
-from deploy.api.naming import name_of
+from deploy.api.arguments import asked
 from deploy.api.running import OnProgress, Result, RunFailed
 from deploy.client import fetch
 from deploy.client.head_client import HeadClient
@@ -67,14 +67,18 @@ class Cluster(Closing):
         ARTOS is listed in ``packages``, a requirements.txt or uv.lock.
         """
         stop_if_imported()
-        named = name_of(workload, sys._getframe(1).f_globals)
         if faults := [f"{name}: only of runs on this machine" for name in _HERE & settings.keys()]:
             raise Refused(sorted(faults))
         given = {"env": env, "total_steps": total_steps}
+        ours = {
+            "seed": seed, "deadline": deadline, "run_dir": run_dir, "where": where,
+            "packages": packages,
+        }  # fmt: skip
+        named = asked(workload, sys._getframe(1).f_globals, given | ours | settings)
         chosen = {name: value for name, value in given.items() if value is not None} | settings
         wanted = Wanted(
-            named, chosen, seed, deadline, run_dir=run_dir, placement=placement, where=tuple(where),
-            packages=Path(packages) if packages else None,
+            named, chosen, seed, deadline, run_dir=str(run_dir or ""), placement=placement,
+            where=tuple(where), packages=Path(packages) if packages else None,
         )  # fmt: skip
         return str(submit(self._client, wanted)["run"])
 

@@ -23,12 +23,9 @@ from artos.errors import ArtosError, Refused, RunExists
 from artos.protocol.views import Status
 from artos.runs.exit_status import ExitStatus
 from artos.runs.run_config import CONFIG
-from artos.specs import address
-from artos.specs.named import ENV_ARGS
-from artos.specs.settings import shown
 from artos.system.closest import closest
 from artos.system.importing import stop_if_imported
-from deploy.api.naming import name_of
+from deploy.api.arguments import asked, words
 from deploy.local.local_runs import LocalRuns
 from head.records.run_folder import default_path
 from head.records.run_lock import is_live
@@ -36,8 +33,6 @@ from head.records.run_lock import is_live
 _LOOK = 0.5
 _FOLDERS = 100
 _EXISTS = ("already holds a run", "is used by a live run")
-_LEFT_OUT = (ENV_ARGS, "track", "deadline")
-"""What is left out where it is None."""
 OnProgress = Callable[[Status], object]
 
 
@@ -122,10 +117,9 @@ def run(
         RunFailed: it failed; its weights so far are saved.
     """
     stop_if_imported()
-    if env is not None:
-        address.named(env)
-    named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
     given = {"env": env, "total_steps": total_steps}
+    ours = {"seed": seed, "run_dir": run_dir, "inline": inline, "on_progress": on_progress}
+    named = asked(workload, sys._getframe(1).f_globals, given | ours | settings)
     chosen = {name: value for name, value in given.items() if value is not None} | settings
     if run_dir is not None:
         return run_named(named, chosen, seed, Path(run_dir), inline=inline, on_progress=on_progress)
@@ -155,29 +149,14 @@ def run_named(
     live = is_live(folder)
     if live or (folder / CONFIG).exists():  # else that run's progress would be told as this one's
         raise RunExists(str(folder), live)
-    words = ["--seed", str(seed), *(["--inline"] if inline else [])]
-    for name, value in settings.items():
-        if name in _LEFT_OUT and value is None:
-            continue
-        if name == ENV_ARGS:
-            if not isinstance(value, Mapping):
-                raise Refused([f"{name}: give arguments by name, {{'NAME': VALUE}}, not {value!r}"])
-            pairs = {key: _json(each) for key, each in value.items()}
-            words += [word for key in pairs for word in ("--env-arg", f"{key}={pairs[key]}")]
-        elif name == "track":
-            trackers = [value] if isinstance(value, str) else value
-            words += [word for each in trackers for word in ("--track", each)]
-        elif name == "deadline":
-            words += ["--deadline", str(value)]
-        else:
-            words += ["--set", f"{name}={typed(value)}"]
+    asked_for = ["--seed", str(seed), *(["--inline"] if inline else []), *words(settings)]
     ours = (sys.executable, "-P", "-m", "deploy.cli")  # not a ``deploy`` of the user's folder
     command = [*ours, "run", named, "--json", "--run-dir", str(folder)]
     setpriv = shutil.which("setpriv")  # so that it saves and ends if this process is killed
     begin = [setpriv, "--pdeathsig", "TERM"] if setpriv else []
     with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as told:
         child = subprocess.Popen(
-            [*begin, *command, *words], stdin=subprocess.DEVNULL, stdout=told, stderr=said,
+            [*begin, *command, *asked_for], stdin=subprocess.DEVNULL, stdout=told, stderr=said,
             start_new_session=True,
         )  # fmt: skip
         with _saved(child):
@@ -191,22 +170,6 @@ def run_named(
                 if on_progress and status is not None and status != last:
                     on_progress(last := status)
         return _result(child.returncode, folder, _text(told), _text(said))
-
-
-def typed(value: Any) -> str:
-    """A setting's value as it is typed on the command line.
-
-    Raises:
-        Refused: something in a dictionary is no plain data.
-    """
-    return _json(value) if isinstance(value, dict) else shown(value)
-
-
-def _json(value: Any) -> str:
-    try:
-        return msgspec.json.encode(value).decode()
-    except TypeError as error:
-        raise Refused([f"{value!r}: only plain data is given to the run's process"]) from error
 
 
 @contextmanager

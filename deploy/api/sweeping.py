@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -22,9 +23,9 @@ from artos.system.durable import write_durably
 from artos.system.importing import stop_if_imported
 from artos.system.regular_file import contents
 from artos.system.usable_cpus import usable_cpus
+from deploy.api.arguments import asked, faults_of, typed
 from deploy.api.cluster import Cluster
-from deploy.api.naming import name_of
-from deploy.api.running import Result, RunFailed, run_named, typed
+from deploy.api.running import Result, RunFailed, run_named
 from deploy.api.sweep_on_cluster import OnCluster
 from deploy.api.sweep_places import begun, done_before, forget_all, room
 
@@ -90,7 +91,12 @@ def sweep(
             the first runs are refused for. One that is refused later has failed.
     """
     stop_if_imported()
-    named = name_of(workload, sys._getframe(1).f_globals)  # the caller's names
+    given = {
+        "grid": grid, "seeds": seeds, "at_once": at_once, "folder": folder, "cluster": cluster,
+        "say": say,
+    }  # fmt: skip
+    others = {name: value for name, value in settings.items() if name not in _NOT_HERE}
+    named = asked(workload, sys._getframe(1).f_globals, given | others)  # the caller's names
     return sweep_named(
         named, dict(grid or {}), seeds, at_once, Path(folder), cluster, say, settings
     )
@@ -162,7 +168,7 @@ def _same(workload: str, settings: Mapping[str, Any]) -> dict[str, str]:
     files += filter(None, (file_of(named, Path()) for named in objects_named(settings)))
     files += [Path(settings[_PACKAGES])] if settings.get(_PACKAGES) else []
     codes = {str(f): f"sha256 {sha256(contents(f)).hexdigest()[:12]}" for f in files if f.is_file()}
-    chosen = {name: typed(value) for name, value in settings.items() if name not in _ASIDE}
+    chosen = {name: typed(name, value) for name, value in settings.items() if name not in _ASIDE}
     return {"workload": workload, **chosen, **codes}
 
 
@@ -219,19 +225,17 @@ def _combinations(
         if isinstance(each, str | bytes) or not isinstance(each, Sequence):
             faults.append(f"--grid {name}: give a list of values, not {given!r}")
             continue
-        choices[name], folders = each, dict[str, str]()
+        choices[name] = each
         if not each:
             faults.append(f"--grid {name}: give one value or more")
-        for value in map(shown, each):
-            if (other := folders.setdefault(_plain(value), value)) != value:
-                faults.append(f"--grid {name}: {other} and {value} would have the same folder")
+        faults += [fault for value in each for fault in faults_of({name: value})]
         if len(set(map(shown, each))) < len(each):
             faults.append(f"--grid {name}: {_TWICE}")
     runs = []
     for values in itertools.product(*choices.values()):
         chosen = dict(zip(choices, values, strict=True))
-        plain = _plain("-".join(f"{name}={shown(value)}" for name, value in chosen.items()))
-        runs += [(f"{plain}-seed{seed}".lstrip("-"), chosen, seed) for seed in seeds]
+        words = [f"{_plain(name)}={_plain(shown(value))}" for name, value in chosen.items()]
+        runs += [("-".join([*words, f"seed{seed}"]), chosen, seed) for seed in seeds]
     return runs
 
 
@@ -241,8 +245,10 @@ _TWICE = (
 
 
 def _plain(words: str) -> str:
-    """Words as the name of a folder."""
-    return "".join(each if each.isalnum() or each in "=.-_" else "_" for each in words)
+    """Words as a part of a folder's name, others than those of all other words."""
+    return "".join(
+        each if each.isalnum() or each in ".-_," else quote(each, safe="") for each in words
+    )
 
 
 Runner = Callable[[str, Mapping[str, Any], int, Path, threading.Event], tuple[Result, str]]

@@ -57,22 +57,25 @@ def examined(env: str, deadline: float) -> Examination:
         raise Refused([f"deadline must be positive, not {deadline:g}"])
     seconds = min(_LOOP, deadline / 10)
     words = [sys.executable, "-P", "-m", "artos.runtime.examination", env, str(seconds)]
-    try:
-        done = subprocess.run(
-            words, stdout=subprocess.PIPE, timeout=deadline, check=False,
-            start_new_session=True,  # Ctrl-C is ours: we kill it, and it says nothing
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as late:
-        doing = [msgspec.json.decode(line) for line in (late.stdout or b"").splitlines()]
-        what = f"environment {env}: {doing[-1] if doing else 'importing ARTOS'}"
-        raise DeadlineExceeded(what, deadline) from None
-    lines = done.stdout.splitlines()
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours: we kill it, and it says nothing
+    ) as child:  # fmt: skip
+        try:
+            lines = child.communicate(timeout=deadline)[0].splitlines()
+        except subprocess.TimeoutExpired as late:
+            doing = [msgspec.json.decode(line) for line in (late.stdout or b"").splitlines()]
+            what = f"environment {env}: {doing[-1] if doing else 'importing ARTOS'}"
+            raise DeadlineExceeded(what, deadline) from None
+        finally:
+            child.kill()
+            child.wait()
     last: Any = msgspec.json.decode(lines[-1]) if lines else ""
     if isinstance(last, list):
         raise Refused(last)
     if isinstance(last, str):
         status = f"ended the process that was {last or 'importing ARTOS'}"
-        raise Refused([f"environment {env} {status} (status {done.returncode})"])
+        raise Refused([f"environment {env} {status} (status {child.returncode})"])
     return msgspec.convert(last, Examination, strict=False)
 
 

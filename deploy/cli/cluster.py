@@ -216,7 +216,12 @@ def submit_run(options: argparse.Namespace) -> int:
             _show(options, sent, said)
             return ExitStatus.DONE
         note = submit.quiet if options.json else submit.note
-        run = submit.follow(client, sent["run"], note)
+        try:
+            run = submit.follow(client, sent["run"], note)
+        except KeyboardInterrupt:
+            left = sent["run"]
+            submit.note(f"artos: left {left}, which may go on: see `artos status {left}`")
+            return ExitStatus.INTERRUPTED
     if options.json and run.ending:
         print_json(run.ending)
     if run.outcome not in ("done", "interrupted"):

@@ -14,6 +14,8 @@ from deploy.figures.common_part import Floats, common_part
 from deploy.figures.read_run import ReadRun, labels
 from head.records import evaluations
 from head.records.episodes import Episodes
+from head.records.evaluations import Evaluated
+from head.records.place import UPDATES, place
 from head.records.progress_log import Row, read_history
 
 RETURN = "return"
@@ -47,7 +49,10 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Curves(msgspec.Struct, frozen=True):
-    """Curves of runs, ``what`` over ``across``; ``columns`` are what else there is."""
+    """Curves of runs, ``what`` over ``across``; ``columns`` are what else there is.
+
+    Over steps, of runs that make none, as they have no actors, they are over updates.
+    """
 
     what: str
     across: str
@@ -74,6 +79,7 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     played: dict[str, list[tuple[float, float, float]]] = {}
     columns: set[str] = {RETURN}
     named: set[str] = set()
+    made: list[float] = []
     faults: dict[str, str] = {}
     for name, folder in folders.items():
         try:
@@ -82,28 +88,30 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             columns |= {
                 column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
             }
+            made += _column(history[-1:], "steps").tolist()
             x, y = _points(folder, history, what, across)
             kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
             run = ReadRun(folder)
             _ = run.asked  # refuses what is no run here, where the others go on
             drawn[name] = run, x[kept].tolist(), y[kept].tolist()
             if what == RETURN:
+                found = evaluations.read(folder / "evaluations.csv")
+                places = _evaluated_at(history, across, found)
                 played[name] = [
                     (at, each.mean_return, each.std)
-                    for each in evaluations.read(folder / "evaluations.csv")
-                    for at in _other(history, across, np.array([float(each.steps)])).tolist()
+                    for at, each in zip(places.tolist(), found, strict=False)
                 ]
         except (Refused, OSError, ValueError) as error:
             faults[name] = str(error)
     if named and what not in named | {RETURN}:
         raise Refused([f"no run has {what!r}; there are {', '.join(sorted(columns))}"])
     groups_of = labels([run.settings for run, _, _ in drawn.values()])
-    found = [
+    lines = [
         Curve(name, group, x, y)
         for (name, (_, x, y)), group in zip(drawn.items(), groups_of, strict=True)
     ]
     by_group: dict[str, list[Curve]] = {}
-    for curve in found:
+    for curve in lines:
         if curve.x:
             by_group.setdefault(curve.group, []).append(curve)
     groups = [
@@ -111,25 +119,45 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
         for name, members in sorted(by_group.items())
     ]
     played = {name: each for name, each in played.items() if each}
-    return Curves(what, across, found, groups, played, sorted(columns), faults)
+    below = UPDATES if across == "steps" and made and not any(made) else across
+    return Curves(what, below, lines, groups, played, sorted(columns), faults)
 
 
 def _points(folder: Path, history: list[Row], what: str, across: str) -> tuple[Floats, Floats]:
     if what == RETURN:
         episodes = Episodes.read(folder / "episodes.csv")
-        x = _other(history, across, episodes.steps)
+        x = _other(history, "steps", across, episodes.steps)
         return x, episodes.running_mean()[: len(x)]
     rows = [row for row in history if _is_number(row.get(what)) and _is_number(row.get(across))]
-    return _column(rows, across), _column(rows, what)
+    x, updates = _column(rows, across), _column(rows, UPDATES)
+    return _placed(x, updates) if across == "steps" else x, _column(rows, what)
 
 
-def _other(history: list[Row], across: str, steps: Floats) -> Floats:
-    """These steps on another axis, by the rows of progress; nothing if there are none."""
+def _evaluated_at(history: list[Row], across: str, found: list[Evaluated]) -> Floats:
+    """Where evaluations stand: an update is one of a run without actors, too, a step is not."""
+    updates = np.array([each.updates for each in found], np.float64)
     if across == "steps":
-        return steps
-    rows = [row for row in history if _is_number(row.get("steps")) and _is_number(row.get(across))]
-    at, other = ([0.0, *_column(rows, name)] for name in ("steps", across))
-    return np.interp(steps, at, other) if rows else np.empty(0)
+        return _placed(np.array([each.steps for each in found], np.float64), updates)
+    return _other(history, UPDATES, across, updates)
+
+
+def _placed(steps: Floats, updates: Floats) -> Floats:
+    """Where rows and evaluations stand over steps, as on figures and in trackers."""
+    both = zip(steps.astype(int).tolist(), updates.astype(int).tolist(), strict=True)
+    return np.array([place(*each) for each in both], np.float64)
+
+
+def _other(history: list[Row], known: str, across: str, at: Floats) -> Floats:
+    """These places on one axis on another one, by the rows of progress; nothing without any.
+
+    What several rows tell of, as of the last step of a run that goes on without actors, stands
+    where the first of them does.
+    """
+    if across == known:
+        return at
+    rows = [row for row in history if _is_number(row.get(known)) and _is_number(row.get(across))]
+    places, other = ([0.0, *_column(rows, name)] for name in (known, across))
+    return np.interp(np.nextafter(at, -np.inf), places, other) if rows else np.empty(0)
 
 
 def _column(rows: list[Row], name: str) -> Floats:

@@ -18,8 +18,8 @@ from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
 from artos.system.closest import closest
 from deploy.cli import bench
-from deploy.cli.__main__ import reported
 from deploy.cli.common import print_json
+from deploy.cli.entry import reported
 from deploy.cli.parser import Parser
 from evaluation.core.benchmark import Benchmark
 from evaluation.core.progress import Asked, Progress, keeping
@@ -198,6 +198,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
         names = (*BENCHMARKS, ALL, PAPER, README)
+        if given := [word for word in bench.words_of(options) if word != f"--json={bench.PRINTED}"]:
+            raise Refused(
+                [f"{' '.join(given)}: say first what to measure: artos bench NAME "
+                 f"{' '.join(given)} (NAME: {', '.join(names)})"]
+            )  # fmt: skip
         if options.json:
             print_json({"benchmarks": names})
         else:

@@ -6,16 +6,18 @@ import json
 import re
 from pathlib import Path
 
+import psutil
 import pytest
 
 from artos.errors import DeadlineExceeded, Refused
+from artos.runs.exit_status import ExitStatus
 from artos.runtime.examination import examine
 from artos.specs.address import parted
 from deploy.cli.__main__ import main
 from deploy.cli.check import examined, text
 
 OWN = """
-import time
+import os, signal, time
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -44,6 +46,11 @@ class Own(gym.Env):
 def make(drawn=False): return Own(drawn)
 
 def hang(): time.sleep(600)
+
+def breaks_off():
+    with open("examiner", "w") as file: file.write(str(os.getpid()))
+    os.kill(os.getppid(), signal.SIGINT)
+    hang()
 
 def goals():
     made, few = Own(False), spaces.Box(-9, 9, (2,), np.float32)
@@ -198,6 +205,13 @@ def test_a_workload_that_says_its_environment_itself(capsys: pytest.CaptureFixtu
     Path("fixed.py").write_text("def table(): raise RuntimeError\n")
     assert main(["explain", "fixed.py:table", "--env-arg", "a=1"]) == 2
     assert "RolloutActor(..., env_args={...})" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_examination_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """The environment presses it, in the process that examines it."""
+    assert main(["check", "own_suite:breaks_off"]) == ExitStatus.INTERRUPTED
+    assert capsys.readouterr() == ("", "artos: stopped at once\n")
+    assert not psutil.pid_exists(int(Path("examiner").read_text()))
 
 
 def test_refused_as_text() -> None:

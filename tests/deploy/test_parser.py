@@ -6,11 +6,13 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
 
 from artos.errors import Refused
+from artos.runs.exit_status import ExitStatus
 from artos.specs.actor_count import Manual, Schedule, parse_actors
 from artos.specs.counts import count
 from artos.version import VERSION
@@ -63,7 +65,7 @@ def test_every_argument_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         sys.exit()
 
-    monkeypatch.setattr("deploy.cli.__main__.parse", look)
+    monkeypatch.setattr("deploy.cli.entry.parse", look)
     with pytest.raises(SystemExit):
         main(["list"])
     assert set(lacking) <= {"sweep folder"}
@@ -150,3 +152,17 @@ def test_flags_that_exclude_one_another_are_flags(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         main(["logs", "nothing", "--actor", "1", "--learner"])
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_command_is_imported_ends_it_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Pressed(MetaPathFinder):
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "deploy.cli.entry":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "deploy.cli.entry", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Pressed(), *sys.meta_path])
+    assert main(["list"]) == ExitStatus.INTERRUPTED
+    assert capsys.readouterr() == ("", "")

@@ -42,6 +42,18 @@ def test_every_benchmark_is_found_and_listed(capsys):
     assert listed == [*registry.BENCHMARKS, registry.ALL, registry.PAPER, registry.README]
 
 
+def test_without_a_name_only_a_list_is_asked_for(capsys):
+    assert registry.main(["--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["benchmarks"][: len(registry.BENCHMARKS)] == [
+        *registry.BENCHMARKS
+    ]
+    for words in (["--json", "out.json"], ["--quick"], ["--repeats", "2", "--json"]):
+        assert registry.main(words) == 2
+        said = capsys.readouterr()
+        assert "say first what to measure: artos bench NAME --" in said.err
+        assert said.out == ""
+
+
 @pytest.mark.parametrize(
     "words",
     [

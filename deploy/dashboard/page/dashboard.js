@@ -166,7 +166,7 @@ async function showCurves(view, query) {
     if (!bar.contains(document.activeElement)) bar.replaceChildren(choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
       several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv");
     picture.replaceChildren(chart({
-      across,
+      across: found.across,
       bands: several.map((group) => ({ ...group, color: color.get(group.name) })),
       lines: [...found.curves.map((curve, i) => ({ ...curve, label: curve.name, color: colorOf(curve, i), thin: several.some((group) => group.name === curve.group) })),
         ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],

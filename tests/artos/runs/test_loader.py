@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from artos.errors import Refused
 from artos.runs.loader import load_object, load_workload
 from artos.specs.reference import Reference
 
@@ -49,3 +50,23 @@ def test_a_file_whose_import_was_interrupted_is_imported_anew(file: Path, ends: 
         load_object(f"{file}:second")
     file.write_text("second = 2\n")
     assert load_object(f"{file}:second") == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        (
+            'if __name__ == "__main__":\n    ',
+            "'mine' where it is imported: .*__main__",
+        ),
+        ("artos.run(1)\n", "'mine' where it is imported: .*a call that starts a run"),
+        ("def make():\n    ", "has no object 'mine': did you mean mines"),
+    ],
+)
+@pytest.mark.parametrize("what", ["mine = 1", "def mine(): pass"])
+def test_an_object_that_the_import_does_not_reach_is_told_so(
+    before: str, found: str, what: str, file: Path
+) -> None:
+    file.write_text(f"import artos\nmines = 2\n{before}{what}\n")
+    with pytest.raises(Refused, match=found):
+        load_object(f"{file}:mine")

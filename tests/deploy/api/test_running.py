@@ -17,6 +17,7 @@ import artos
 from artos.errors import Refused, RunExists
 from artos.protocol.views import Status
 from deploy.api import running
+from deploy.api.cluster import Cluster
 from deploy.api.running import Result
 from deploy.local.local_runs import LocalRuns
 from head.records.run_folder import RunFolder
@@ -130,6 +131,8 @@ def test_an_environment_that_is_no_name_is_refused() -> None:
         ({"a": object()}, "only plain data"),
         ([1], "give arguments by name"),
         ("a=1", "give arguments by name"),
+        ({1: 2}, "give arguments by name"),
+        ({"a": "\ud800"}, "only plain data"),
     ],
 )
 def test_arguments_of_an_environment_that_are_no_plain_data_are_refused(
@@ -138,6 +141,27 @@ def test_arguments_of_an_environment_that_are_no_plain_data_are_refused(
     with pytest.raises(Refused, match=told):
         artos.run("ppo", env="CartPole-v1", env_args=given)
     assert not Path("runs").exists()
+
+
+def test_all_wrong_arguments_are_told_at_once() -> None:
+    wrong: dict[str, Any] = {
+        "env": print, "seed": 1.5, "run_dir": 3, "inline": "no", "on_progress": 1, "track": 3,
+        "env_args": [1], "deadline": -1, "device": "cpu\0", "gamma": "\ud800",
+    }  # fmt: skip
+    with pytest.raises(Refused) as caught:
+        artos.run(Path, **wrong)
+    told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
+    assert sorted(told) == sorted(["Path", "environment", *wrong.keys() - {"env"}])
+    assert not Path("runs").exists()
+
+
+def test_a_cluster_is_told_of_no_wrong_arguments() -> None:
+    unconnected = object.__new__(Cluster)
+    wrong: dict[str, Any] = {"seed": "1", "run_dir": 3, "where": "avx512", "packages": 4}
+    with pytest.raises(Refused) as caught:
+        unconnected.submit("ppo", env=print, **wrong)  # type: ignore[arg-type]
+    told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
+    assert told == ["environment", *wrong]
 
 
 def test_what_is_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,5 +173,5 @@ def test_what_is_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(running.subprocess, "Popen", start)
     with pytest.raises(InterruptedError):
-        artos.run("ppo", env_args=None, track=None, deadline=None, run_dir="mine")
+        artos.run("ppo", env=None, env_args=None, track=None, deadline=None, run_dir="mine")
     assert started[0][-4:] == ["--run-dir", "mine", "--seed", "1"]

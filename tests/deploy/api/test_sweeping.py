@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -183,7 +184,8 @@ def test_what_is_refused_ends_the_sweep(begun: Any, tmp_path: Path) -> None:
         ({"lr": np.array(0.1)}, "lr: give a list of values"),
         ({"lr": np.array([])}, "lr: give one value or more"),
         ({"lr": [1e-3, 0.001]}, "lr: a value is given twice"),
-        ({"env": ["a:make", "a_make"]}, "env: a:make and a_make would have the same folder"),
+        ({"env": [print, "a:make"]}, "^environment <built-in function print>: give a name"),
+        ({"device": ["cpu", "cuda\0"]}, "device: .* has a NUL"),
         ({"seed": [1, 2]}, "seed: give seeds="),
     ],
 )
@@ -195,6 +197,34 @@ def test_a_grid_is_of_lists_whose_values_have_folders_of_their_own(
     assert len(caught.value.faults) == 1
     assert not begun
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    "grids",
+    [
+        [{"env": ["a:make", "a_make", "a/make", "a%3Amake"]}],
+        [{"env": ["a:make"]}, {"env": ["a_make"]}],
+        [{"a": ["x", "x-b=1"], "b": ["1", "1-b=1"]}],
+        [{"lr": [1, 1.0]}],
+    ],
+)
+def test_each_choice_has_a_folder_of_its_own(grids: Any, begun: Any, tmp_path: Path) -> None:
+    for grid in grids:
+        artos.sweep("ppo", folder=tmp_path / "s", grid={"lr": [0.001], **grid}, seeds=1)
+    choices = [math.prod(map(len, grid.values())) for grid in grids]
+    assert len({folder for *_, folder in begun}) == len(begun) == sum(choices)
+
+
+def test_all_wrong_arguments_are_told_at_once(begun: Any, tmp_path: Path) -> None:
+    wrong: dict[str, Any] = {
+        "grid": [1], "seeds": "3", "at_once": None, "folder": 4, "cluster": 5, "say": "loud",
+        "env": print, "track": 3, "env_args": [1], "deadline": "soon",
+    }  # fmt: skip
+    with pytest.raises(Refused) as caught:
+        artos.sweep(Path, **wrong)
+    told = [fault.partition(" ")[0].strip(":") for fault in caught.value.faults]
+    assert sorted(told) == sorted(["Path", "environment", *wrong.keys() - {"env"}])
+    assert not begun
 
 
 def test_a_grid_may_be_of_arrays_and_of_lists(begun: Any, tmp_path: Path) -> None:
