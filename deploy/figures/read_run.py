@@ -106,7 +106,9 @@ class ReadRun:
     def seconds_at(self, steps: Floats) -> Floats:
         """Seconds of training after so many environment steps, by its progress."""
         at = [0.0, *(float(status.steps) for status in self.history)]
-        return np.interp(steps, at, [0.0, *(status.seconds for status in self.history)])
+        # Where a run goes on without steps, its last ones were made at the first of such rows.
+        before = np.nextafter(steps, -np.inf)
+        return np.interp(before, at, [0.0, *(status.seconds for status in self.history)])
 
     @property
     def settings(self) -> dict[str, str]:

@@ -131,6 +131,7 @@ def resumed(
             # Settings that were changed on resuming also hold the next time.
             resolved = _resolved(request, registration)
             settings = {"settings": resolved.pop("settings"), "deadline": request.deadline}
+            settings |= {name: resolved[name] for name in ("device", "devices")}
             # A head names all settings of the run whenever it has it go on: others are meant anew.
             before, now = folder.config.get("settings", {}), settings["settings"]
             others = [name for name in now if now[name] != before.get(name)]

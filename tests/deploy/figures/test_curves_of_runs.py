@@ -138,7 +138,23 @@ def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
 
 def test_seconds_are_those_of_the_progress(tmp_path: Path) -> None:
     run = made(tmp_path, "a")
-    assert run.seconds_at(np.array([0.0, 450.0, 675.0, 900.0])).tolist() == [0.0, 4.5, 6.75, 9.0]
+    assert run.seconds_at(np.array([0.0, 450.0, 675.0, 900.0])).tolist() == pytest.approx(
+        [0.0, 4.5, 6.75, 9.0]
+    )
+
+
+def test_the_last_step_of_a_run_that_goes_on_without_any_was_made_when_it_was(
+    tmp_path: Path,
+) -> None:
+    run = made(tmp_path, "a")
+    progress = run.folder / "progress.csv"
+    names, *_, last = progress.read_text().splitlines()
+    later = dict(zip(names.split(","), last.split(","), strict=True)) | {"seconds": "99.0"}
+    with progress.open("a") as file:
+        file.write(",".join(later.values()) + "\n")
+    again = ReadRun(run.folder)
+    assert again.history[-1].seconds == 99.0
+    assert again.seconds_at(np.array([900.0])).tolist() == pytest.approx([9.0])
 
 
 def test_without_progress_there_is_no_axis_of_seconds(tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def test_one_leases_its_device_and_the_other_has_its_own(folder: Path) -> None:
     assert again.status == 0, again.err
     assert again.summary["devices"]["others"]["device"] == "cpu"
     assert again.summary["devices"]["middle"]["device"] == "cpu:0"
+    config = json.loads((folder / "run" / "config.json").read_text())
+    assert config["devices"] == {"middle": "pool", "others": "cpu"}
 
 
 @pytest.mark.long
