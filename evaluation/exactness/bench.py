@@ -13,8 +13,10 @@ from evaluation.exactness.trial import CASES, Trial, trial
 
 RUNS = 13
 """Fewest runs of each case: more than a hundred in all."""
-PAUSE_SECONDS = 3.0
+PAUSE_SECONDS = 1.5
 """Mean time between two disturbances of a run."""
+KILLS_GOAL = 1.0
+"""Of a run, in the median: a proof of runs that nothing happened to would be none."""
 DIFFERING = Path("bench-results", "exactness")
 """Where runs are kept that did not come out bit for bit."""
 RECORDED_GOAL = 1.0
@@ -39,6 +41,7 @@ def measure(repeats: int, quick: bool, say: Say = print) -> Results:
         alternate(results, contestants, runs, say)
     for name in chosen:
         results.require(cases_of(_MEASURES, name)["differs"][0], 0.0, every=True)
+        results.require(cases_of(_MEASURES, name)["kills"][0], KILLS_GOAL, "at least")
         results.require(cases_of(_MEASURES, name)["recorded"][0], RECORDED_GOAL)
     return results
 

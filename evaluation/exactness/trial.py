@@ -43,14 +43,14 @@ class Case(NamedTuple):
 PPO = ("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32")
 DQN = ("dqn", "--env", "CartPole-v1", "--set", "after=500")
 CASES = {
-    "PPO": Case(PPO, 8_000),
-    "IMPALA": Case(("impala", "--env", "CartPole-v1"), 8_000),
-    "DQN": Case(DQN, 3_000),
-    "PPO, two replicas": Case((*PPO, "--set", "learners=2"), 6_000),
-    "PPO, central inference": Case((*PPO, "--set", "inference=central"), 8_000),
-    "SAC": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_000),
-    "PPO on nodes": Case(PPO, 16_000, nodes=True),
-    "DQN on nodes": Case(DQN, 4_000, nodes=True),
+    "PPO": Case(PPO, 40_000),
+    "IMPALA": Case(("impala", "--env", "CartPole-v1"), 60_000),
+    "DQN": Case(DQN, 10_000),
+    "PPO, two replicas": Case((*PPO, "--set", "learners=2"), 16_000),
+    "PPO, central inference": Case((*PPO, "--set", "inference=central"), 24_000),
+    "SAC": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_500),
+    "PPO on nodes": Case(PPO, 32_000, nodes=True),
+    "DQN on nodes": Case(DQN, 6_000, nodes=True),
 }
 
 
