@@ -43,14 +43,14 @@ class Case(NamedTuple):
 PPO = ("ppo", "--env", "CartPole-v1", "--set", "max_lag=1", "--set", "steps=32")
 DQN = ("dqn", "--env", "CartPole-v1", "--set", "after=500")
 CASES = {
-    "PPO": Case(PPO, 40_000),
-    "IMPALA": Case(("impala", "--env", "CartPole-v1"), 60_000),
-    "DQN": Case(DQN, 10_000),
-    "PPO, two replicas": Case((*PPO, "--set", "learners=2"), 16_000),
-    "PPO, central inference": Case((*PPO, "--set", "inference=central"), 24_000),
+    "PPO": Case(PPO, 150_000),
+    "IMPALA": Case(("impala", "--env", "CartPole-v1"), 250_000),
+    "DQN": Case(DQN, 20_000),
+    "PPO, two replicas": Case((*PPO, "--set", "learners=2"), 20_000),
+    "PPO, central inference": Case((*PPO, "--set", "inference=central"), 100_000),
     "SAC": Case(("sac", "--env", "Pendulum-v1", "--set", "after=300", "--set", "batch=64"), 1_500),
     "PPO on nodes": Case(PPO, 32_000, nodes=True),
-    "DQN on nodes": Case(DQN, 6_000, nodes=True),
+    "DQN on nodes": Case(DQN, 5_000, nodes=True),
 }
 
 
