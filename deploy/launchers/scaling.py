@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from artos.protocol.views import ClusterView, NodeView
@@ -40,6 +40,8 @@ class Scaling:
     _started: set[int] = field(default_factory=set)
     """Units that may still turn out to be unable to live."""
     _ran_from: dict[int, float] = field(default_factory=dict)
+    _joined: set[int] = field(default_factory=set)
+    """Those of them that the head has heard."""
     _hasty: dict[int, int] = field(default_factory=dict)
     _leaves: dict[int, str] = field(default_factory=dict)
     """The id of the unit of each node that leaves."""
@@ -59,7 +61,8 @@ class Scaling:
             for node in view.nodes
             if node.alive and (index := cluster.index(node.name)) is not None
         }
-        unable = self._see_ends(workers, now)
+        told = {cluster.index(node.name) for node in view.nodes if node.leaves}
+        unable = self._see_ends(workers, {*nodes}, told, now)
         self._stopped &= {unit.id for unit in workers.values()}
         # One that was started again under its index is not the one that left.
         self._leaves = {i: u for i, u in self._leaves.items() if i in nodes and nodes[i].leaves}
@@ -148,24 +151,32 @@ class Scaling:
         self._started.difference_update(unit.index for unit in fresh)
         return fresh
 
-    def _see_ends(self, workers: Mapping[int, Unit], now: float) -> tuple[int, ...]:
+    def _see_ends(
+        self, workers: Mapping[int, Unit], heard: set[int], told: Container[int | None], now: float
+    ) -> tuple[int, ...]:
         """Count units that ended as soon as they had begun; the third time they are left alone.
 
-        An engine that ends workers in order starts such a unit again by itself.
+        One that had joined and was ``told`` to leave can live: its engine took it away. An engine
+        that ends workers in order starts such a unit again by itself.
         """
         unable: list[int] = []
         for index in () if self.in_order else sorted(self._started):
             if index in workers:
                 if workers[index].state == "waits":
                     continue
+                self._joined |= {index} & heard
                 if now - self._ran_from.setdefault(index, now) > _HASTY:
                     self._hasty.pop(index, None)
-                    self._started.discard(index)
-                    del self._ran_from[index]
+                    self._forget(index)
                 continue
-            self._started.discard(index)
-            self._ran_from.pop(index, None)
-            self._hasty[index] = self._hasty.get(index, 0) + 1
+            left = index in self._joined and index in told
+            self._forget(index)
+            self._hasty[index] = 0 if left else self._hasty.get(index, 0) + 1
             if self._hasty[index] == MOST_IN_A_ROW:
                 unable.append(index)
         return tuple(unable)
+
+    def _forget(self, index: int) -> None:
+        self._started.discard(index)
+        self._joined.discard(index)
+        self._ran_from.pop(index, None)

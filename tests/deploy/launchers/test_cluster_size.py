@@ -196,6 +196,28 @@ def test_one_that_lived_may_end_and_begin_as_often_as_it_likes() -> None:
         now += 100
 
 
+@pytest.mark.parametrize(("why", "lives"), [("its worker was told to stop", True), ("", False)])
+def test_one_that_its_engine_takes_away_can_live_however_soon(why: str, lives: bool) -> None:
+    scaling, now = Scaling(cluster(1, 2)), 0.0
+    gone = msgspec.structs.replace(node(0, leaves=why), alive=False)
+    for _ in range(3):
+        assert scaling.step(view(gone), [], {}, now).start == (0,)
+        scaling.step(view(node(0)), [unit(0)], {}, now + 3)
+        now += 10
+    step = scaling.step(view(gone), [], {}, now)
+    assert (step.start, step.unable) == (((0,), ()) if lives else ((1,), (0,)))
+
+
+def test_what_the_one_before_it_was_told_helps_no_worker_that_never_joins() -> None:
+    scaling, now = Scaling(cluster(1, 2)), 0.0
+    gone = msgspec.structs.replace(node(0, leaves="its worker was told to stop"), alive=False)
+    for _ in range(3):
+        assert scaling.step(view(gone), [], {}, now).start == (0,)
+        scaling.step(view(gone), [unit(0)], {}, now + 3)
+        now += 10
+    assert scaling.step(view(gone), [], {}, now).unable == (0,)
+
+
 def test_one_that_waits_for_long_and_then_dies_counts_as_one_that_cannot_live() -> None:
     scaling, now = Scaling(cluster(1, 1)), 0.0
     for _ in range(3):
