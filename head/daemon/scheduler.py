@@ -6,7 +6,7 @@ difference as effects, so it may be called at any time and twice in a row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from math import inf
 
@@ -18,7 +18,7 @@ from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from head.daemon.admission import Admission
 from head.daemon.carriers import Carriers
-from head.daemon.effects import Begin, Effect, Finish, Order, Tell
+from head.daemon.effects import Begin, Effect, Finish, Kill, Order, Tell
 from head.daemon.endings import Endings
 from head.daemon.executors import Executors
 from head.daemon.held_slots import HeldSlots
@@ -32,6 +32,7 @@ from head.daemon.roster import Node, place, relieved
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
+from head.daemon.starts import Starts
 from head.daemon.unsaved import Unsaved
 from head.daemon.waits import Waits
 
@@ -43,7 +44,8 @@ _ROOM_SECONDS = 60.0
 
 Others than runs of this head may have left it.
 """
-_IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
+_FAILED = ExitStatus.FAILED.outcome
+_IN_VAIN = (ExitStatus.REFUSED.outcome, _FAILED)
 
 
 class Scheduler:
@@ -68,7 +70,7 @@ class Scheduler:
         self.all_runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
         self._queue = RunQueue(queue, now, unsaved)
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
-        self._endings = Endings()
+        self._endings, self.starts = Endings(), Starts()
         self.executors = Executors()
         self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
         self.carriers = Carriers(self.all_runs, self._nodes, devices, at_once)
@@ -384,7 +386,10 @@ class Scheduler:
         changed = self.all_runs.take_changed()
         self._queue.see(changed, self.all_runs.take_left(), now)
         self._count(changed)
-        effects: list[Effect] = []
+        self.starts.see(changed, now)
+        if hold:
+            self.starts.count_anew(now)
+        effects: list[Effect] = [*self._ended_overdue(now)]
         # Runs that are up come first; others begin with the room that these leave.
         moved = [name for name in self._moves if self.runs[name].up is not None]
         # Twice: a run that moved may have left room to one that was looked at before it.
@@ -433,6 +438,16 @@ class Scheduler:
             self._held.take(self._nodes.slots_of, most_slots, lambda run: self.runs[run].weight)
         )
         return effects
+
+    def _ended_overdue(self, now: float) -> Iterator[Kill]:
+        """End the processes that have not registered in time; their runs have failed with that."""
+        for name, why in self.starts.take_overdue(self.runs, now).items():
+            run = self.runs[name]
+            stopped = run.state == STOPPING
+            run.outcome, run.why = ExitStatus.INTERRUPTED.outcome if stopped else _FAILED, why
+            run.waits_for = "the end of its process, which was killed"
+            self.all_runs.changed(run)
+            yield Kill(run, why)
 
     def _count(self, changed: Iterable[Run]) -> None:
         """Count again what is held of the quotas of runs that have changed."""
