@@ -47,7 +47,8 @@ ready() {{
 ready 2>{why} || {{ cat {why} >&2; exit 1; }}
 : >{why}
 setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
-echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
+note() {{ echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}; }}
+note || {{ kill -KILL "$!"; exit 1; }}  # nobody would find it again
 """
 _LOOK = 'if alive {pid}; then echo "$pid $(stat -c %Y {pid} || echo 0)"; else rm -f {pid}; fi'
 _WHY = """
@@ -69,7 +70,9 @@ class Engine(Launcher):
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
-        """Whether there are hosts enough."""
+        """Whether there are hosts enough, which ssh takes for hosts."""
+        if wrong := [host for host in cluster.hosts if host.startswith("-") or " " in host]:
+            return [f"ssh: --hosts: {host!r} is no host: write one a line" for host in wrong]
         if not cluster.hosts:
             return ["ssh: give --hosts FILE, which names a machine a line"]
         if len(cluster.hosts) < cluster.most:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from artos.transport.keys import make_keys
@@ -81,3 +82,16 @@ def test_a_worker_whose_host_is_away_is_found_again_when_the_others_are_removed(
     (tmp_path / south.where / south.id).unlink()
     engine.clear()
     assert not any((tmp_path / "home" / ".artos" / "nodes").iterdir())
+
+
+def test_a_worker_that_its_host_cannot_note_does_not_stay_there(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """As on a full disk: nobody would find it again, not even to end it."""
+    folder = tmp_path / "home" / engine._folder / "0"
+    (folder / "unit-0.pid.new").mkdir(parents=True)
+    with pytest.raises(EngineFailed, match=r"start worker 0 on north: .*unit-0\.pid\.new"):
+        engine.start([0])
+    assert engine.units() == []
+    there = [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(folder)]
+    assert [each for each in there if each.status() != psutil.STATUS_ZOMBIE] == []
