@@ -182,7 +182,7 @@ class Engine(Launcher):
                 try:
                     resource = _resource(kinds, each)
                     mark = _mark_of(resource, name, what, namespace)
-                    if mark == self._cluster.mark:
+                    if mark and mark == self._cluster.mark:
                         _asked(f"delete {what}", resource.delete, name, namespace, but=(404,))
                     elif mark == "":
                         failed.append(
