@@ -208,11 +208,21 @@ def _wait(cluster: Cluster, launcher: Launcher, asked: Asked, seconds: float, sa
     Raises:
         HeadEnded: there is no head any more.
         Refused: it was taken down meanwhile.
+        EngineFailed: the engine does not answer, also at the end of that time.
     """
     deadline, said = Deadline(seconds), ""
     without = Deadline(_WITHOUT_HEAD)
     while True:
-        started, units = _look(cluster, launcher, asked)
+        try:
+            started, units = _look(cluster, launcher, asked)
+        except EngineFailed as failed:
+            if deadline.passed:
+                raise
+            if (news := f"{failed}; it is asked again") != said:
+                said = news
+                say(news)
+            time.sleep(min(_LOOK, deadline.left))
+            continue
         if not started.missing or deadline.passed:
             return started
         if started.head or any(unit.index == HEAD for unit in units):

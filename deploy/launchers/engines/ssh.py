@@ -29,7 +29,10 @@ _FOLDER = ".artos/nodes/{}-{}"
 """On each host, below the user's home."""
 _NEEDED = ("head.key", "nodes/any.key_secret")
 """Keys of a worker, within the folder of keys."""
+_BEGINS = "artos begins"
+"""What a script prints first: a user's shell may have said something before that."""
 _ALIVE = """
+echo "{begins}"
 umask 077; mkdir -p {folder} && cd {folder} || exit 1
 alive() {{
   [ -s "$1" ] && read -r pid began <"$1" || return 1
@@ -194,7 +197,7 @@ class Engine(Launcher):
     def _ssh(self, index: int, what: str, script: str, sent: bytes = b"") -> bytes:
         """Run a script on a worker's host, in its folder there; returns what it prints."""
         host, folder = self._cluster.hosts[index], shlex.quote(f"{self._folder}/{index}")
-        remote = shlex.join(["sh", "-c", _ALIVE.format(folder=folder) + script])
+        remote = shlex.join(["sh", "-c", _ALIVE.format(begins=_BEGINS, folder=folder) + script])
         words = ("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}")
         command = [*words, *self._cluster.worker_options, host, remote]
         try:
@@ -206,7 +209,7 @@ class Engine(Launcher):
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             raise EngineFailed("ssh", f"{what} on {host}", said)
-        return done.stdout
+        return done.stdout.partition(f"{_BEGINS}\n".encode())[2]
 
 
 def _files(index: int) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 from artos.errors import Refused
 from artos.transport.keys import make_keys
 from deploy.launchers import bringing_up
-from deploy.launchers.bringing_up import down, up
+from deploy.launchers.bringing_up import Started, down, up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, load
 from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 
@@ -133,6 +133,28 @@ def test_an_engine_that_is_away_meanwhile_is_asked_again_by_the_next_down(
     assert "`artos down lab` again" in said[-1]
     down("lab", said.append)
     assert not (lab.path / RECORD).exists()
+
+
+def test_an_engine_that_is_away_while_a_cluster_comes_up_is_asked_again(
+    lab: Cluster, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = Started("lab", "desk", lab.folder, "", "")
+    away = EngineFailed("desk", "list its units", "it is away")
+    looks = iter([away, away, (started, ())])
+
+    def look(*_: object) -> object:
+        if isinstance(seen := next(looks), EngineFailed):
+            raise seen
+        return seen
+
+    monkeypatch.setattr(bringing_up, "_look", look)
+    said: list[str] = []
+    assert up(lab, 60.0, said.append) == started
+    assert said == ["desk did not list its units: it is away; it is asked again"]
+    looks = iter([away])
+    with pytest.raises(EngineFailed, match="it is away"):
+        up(lab, 0.0, said.append)
+    assert load(lab.path) == lab, "it comes up all the same"
 
 
 def test_who_waits_for_a_cluster_that_is_taken_down_is_told(
