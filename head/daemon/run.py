@@ -13,7 +13,6 @@ from artos.protocol.control import RunUp
 from artos.protocol.run_keys import RunKeys
 from artos.protocol.run_state import ACTIVE, OVER, QUEUED, RUNNING, STARTING, at_the_end
 from artos.protocol.views import RunFacts
-from artos.runs.run_config import DEADLINE
 from artos.specs import devices, weight
 from artos.specs.devices import CPU
 from artos.specs.unreadable import UNREADABLE
@@ -195,11 +194,6 @@ class Run(msgspec.Struct):
     def ticket(self) -> str:
         """The ticket of its submission."""
         return str(self.request.get("ticket", ""))
-
-    @property
-    def deadline(self) -> float:
-        """Seconds within which its user code is to answer a call."""
-        return float(self.request.get("deadline", DEADLINE))
 
     @property
     def weight(self) -> float:

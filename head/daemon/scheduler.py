@@ -6,7 +6,7 @@ difference as effects, so it may be called at any time and twice in a row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from math import inf
 
@@ -18,7 +18,7 @@ from artos.protocol.run_state import QUEUED, RUNNING, STOPPING
 from artos.runs.exit_status import OUTCOMES, ExitStatus
 from head.daemon.admission import Admission
 from head.daemon.carriers import Carriers
-from head.daemon.effects import Begin, Effect, Finish, Kill, Order, Tell
+from head.daemon.effects import Begin, Effect, Finish, Order, Tell
 from head.daemon.endings import Endings
 from head.daemon.executors import Executors
 from head.daemon.held_slots import HeldSlots
@@ -44,8 +44,7 @@ _ROOM_SECONDS = 60.0
 
 Others than runs of this head may have left it.
 """
-_FAILED = ExitStatus.FAILED.outcome
-_IN_VAIN = (ExitStatus.REFUSED.outcome, _FAILED)
+_IN_VAIN = (ExitStatus.REFUSED.outcome, ExitStatus.FAILED.outcome)
 
 
 class Scheduler:
@@ -389,7 +388,7 @@ class Scheduler:
         self.starts.see(changed, now)
         if hold:
             self.starts.count_anew(now)
-        effects: list[Effect] = [*self._ended_overdue(now)]
+        effects: list[Effect] = [*self.starts.end_overdue(self.all_runs, now)]
         # Runs that are up come first; others begin with the room that these leave.
         moved = [name for name in self._moves if self.runs[name].up is not None]
         # Twice: a run that moved may have left room to one that was looked at before it.
@@ -438,16 +437,6 @@ class Scheduler:
             self._held.take(self._nodes.slots_of, most_slots, lambda run: self.runs[run].weight)
         )
         return effects
-
-    def _ended_overdue(self, now: float) -> Iterator[Kill]:
-        """End the processes that have not registered in time; their runs have failed with that."""
-        for name, why in self.starts.take_overdue(self.runs, now).items():
-            run = self.runs[name]
-            stopped = run.state == STOPPING
-            run.outcome, run.why = ExitStatus.INTERRUPTED.outcome if stopped else _FAILED, why
-            run.waits_for = "the end of its process, which was killed"
-            self.all_runs.changed(run)
-            yield Kill(run, why)
 
     def _count(self, changed: Iterable[Run]) -> None:
         """Count again what is held of the quotas of runs that have changed."""

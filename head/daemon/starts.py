@@ -1,10 +1,15 @@
-"""Run processes that have not registered yet, and those that should have by now. Pure."""
+"""Run processes that have not registered yet: none is waited for without end. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 
+from artos.protocol.run_state import STOPPING
+from artos.runs.exit_status import ExitStatus
+from artos.runs.run_config import DEADLINE
+from head.daemon.effects import Kill
 from head.daemon.run import Run
+from head.daemon.runs import Runs
 
 _SECONDS = 3_600.0
 """For a run process to be up, beyond what user code may take.
@@ -37,18 +42,24 @@ class Starts:
         """Until now no process could be started or heard."""
         self._since = {name: (epoch, now) for name, (epoch, _) in self._since.items()}
 
-    def take_overdue(self, runs: Mapping[str, Run], now: float) -> dict[str, str]:
-        """Those of ``runs`` that have waited for too long, and why each has failed.
+    def end_overdue(self, runs: Runs, now: float) -> Iterator[Kill]:
+        """End those that have been waited for too long; their runs have failed with that.
 
-        One that is there for as long again is named again.
+        One that is there for as long again is killed again.
         """
-        found = {}
-        for name, (epoch, since) in self._since.items():
-            seconds = _SECONDS + runs[name].deadline
-            if now - since >= seconds:
-                found[name] = (
-                    f"its process had not registered after {seconds:,.0f} s and was killed: its "
-                    f"log says how far it came (artos logs {name})"
-                )
-                self._since[name] = epoch, now
-        return found
+        for name, (epoch, since) in [*self._since.items()]:
+            run = runs.by_name[name]
+            seconds = _SECONDS + float(run.request.get("deadline", DEADLINE))
+            if now - since < seconds:
+                continue
+            self._since[name] = epoch, now
+            stopped = run.state == STOPPING
+            ended = ExitStatus.INTERRUPTED if stopped else ExitStatus.FAILED
+            run.outcome = ended.outcome
+            run.why = (
+                f"its process had not registered after {seconds:,.0f} s and was killed: its log "
+                f"says how far it came (artos logs {name})"
+            )
+            run.waits_for = "the end of its process, which was killed"
+            runs.changed(run)
+            yield Kill(run, run.why)

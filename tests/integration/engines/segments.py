@@ -19,5 +19,5 @@ def under(*roots: Path) -> set[str]:
 
 def within(there: Layer) -> set[str]:
     """In all machines of a layer, which have shared memory of their own."""
-    look = f"ls -d /dev/shm/{PREFIX}* /proc/[0-9]*/root/dev/shm/{PREFIX}* 2>/dev/null || true"
-    return {Path(line).name for line in there.run("sh", "-c", look).splitlines()}
+    look = 'for each in /proc/[0-9]*; do ls "${each}/root/dev/shm"; done 2>/dev/null; true'
+    return {name for name in there.run("sh", "-c", look).split() if name.startswith(PREFIX)}
