@@ -109,8 +109,8 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
         joined, begun = _join(wanted), False
         try:
             if not joined:
+                keys.make_keys(wanted.keys)  # first: with a record they are taken for complete
                 wanted.save()
-                keys.make_keys(wanted.keys)
             wanted.end_file.unlink(missing_ok=True)  # of an `artos down` that was broken off
             if any(unit.index == HEAD for unit in launcher.units()):
                 launcher.hand_out_keys()
@@ -143,18 +143,18 @@ def down(name: str, say: Say) -> Cluster:
     Raises:
         Refused: there is no such cluster.
         DeadlineExceeded: units are left even after the engine was told to end them.
-        EngineFailed: something could not be removed; all else was, and it may be ended again.
+        EngineFailed: something could not be ended or removed; it may be tried again.
     """
     cluster = clusters.load(clusters.clusters() / name)
     launcher = launcher_of(cluster)
     with _alone(cluster):
         cluster.end_file.touch()
-        _end(launcher, [HEAD], cluster.head_seconds, "the head: its runs save", say)
-        workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
-        _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
         try:
+            _end(launcher, [HEAD], cluster.head_seconds, "the head: its runs save", say)
+            workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
+            _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
             launcher.clear()
-        except EngineFailed:
+        except (EngineFailed, DeadlineExceeded):
             say(f"not all of it could be removed: `artos down {name}` again once that can be done")
             raise
         cluster.forget()
@@ -187,6 +187,8 @@ def _join(wanted: Cluster) -> bool:
         if (wanted.path / clusters.RECORD).exists():
             raise
         return False
+    if not found.mark:  # it was broken off while it began, or while it was forgotten
+        return False
     other = [
         f"{name} is {getattr(found, name)!r}, not {getattr(wanted, name)!r}"
         for name in Cluster.__struct_fields__
@@ -205,16 +207,30 @@ def _wait(cluster: Cluster, launcher: Launcher, asked: Asked, seconds: float, sa
 
     Raises:
         HeadEnded: there is no head any more.
+        Refused: it was taken down meanwhile.
+        EngineFailed: the engine does not answer, also at the end of that time.
     """
     deadline, said = Deadline(seconds), ""
     without = Deadline(_WITHOUT_HEAD)
     while True:
-        started, units = _look(cluster, launcher, asked)
+        try:
+            started, units = _look(cluster, launcher, asked)
+        except EngineFailed as failed:
+            if deadline.passed:
+                raise
+            if (news := f"{failed}; it is asked again") != said:
+                said = news
+                say(news)
+            time.sleep(min(_LOOK, deadline.left))
+            continue
         if not started.missing or deadline.passed:
             return started
         if started.head or any(unit.index == HEAD for unit in units):
             without = Deadline(_WITHOUT_HEAD)
         elif without.passed and not launcher.inside:
+            if not cluster.mark:
+                why = f"cluster {cluster.name} was taken down meanwhile"
+                raise Refused([f"{why}: `artos up` starts it again"])
             raise HeadEnded(cluster.name, cluster.log(HEAD))
         if (news := "; ".join(started.missing)) != said:
             said = news
@@ -381,8 +397,14 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
         if not (there := left()) or deadline.passed:
             break
         time.sleep(_LOOK)
+    failed = None
     for unit in there:
-        launcher.stop(unit, now=True)
+        try:
+            launcher.stop(unit, now=True)
+        except EngineFailed as fault:
+            failed = fault
+    if failed is not None:
+        raise failed
     last = Deadline(_GONE)
     while there := left():
         if last.passed:

@@ -140,8 +140,9 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     def index(self, node: str) -> int | None:
         """The index of a node, None if it is none of this cluster's workers."""
-        head, _, tail = node.rpartition("-")
-        return int(tail) if head == self.name and tail.isdecimal() else None
+        tail = node.rpartition("-")[2]
+        index = int(tail) if tail.isdecimal() else HEAD
+        return index if index != HEAD and node == self.node(index) else None
 
     def unit(self, index: int) -> tuple[str, ...]:
         """The command that is a unit's process on its machine."""
@@ -220,4 +221,5 @@ def load(folder: Path) -> Cluster:
         hint = closest(folder.name, known()) or f"; there are: {', '.join(known()) or 'none'}"
         raise Refused([f"there is no cluster {folder.name!r} in {folder.parent}{hint}"]) from None
     except (OSError, msgspec.DecodeError) as error:
-        raise Refused([f"{folder / RECORD} is no record of a cluster: {error}"]) from error
+        then = "end what it started by its engine's own means, then remove that file"
+        raise Refused([f"{folder / RECORD} is no record of a cluster ({error}): {then}"]) from error

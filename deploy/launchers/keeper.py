@@ -11,7 +11,7 @@ from artos.errors import ArtosError
 from artos.system.faults import Faults, Seldom
 from artos.transport.address import FILE
 from deploy.client.head_client import HeadClient
-from deploy.launchers.cluster import LEAVE_SHARE, Cluster
+from deploy.launchers.cluster import HEAD, LEAVE_SHARE, Cluster
 from deploy.launchers.demand import decisive
 from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 from deploy.launchers.scaling import MOST_IN_A_ROW, Scaling
@@ -43,6 +43,7 @@ class Keeper:
         self._rests_until = self._sure_until = float("-inf")
         self._seen: object = None
         """What the head saw when the engine was asked last."""
+        self._head_is_taken = False
 
     def run(self, over: threading.Event) -> None:
         """Look again and again until it is ``over``."""
@@ -70,6 +71,15 @@ class Keeper:
             # Each time: the first may have been lost, and the engine may give less time later.
             if (node := self._cluster.node(index)) in alive:
                 head.reclaim(node, LEAVE_SHARE * seconds)
+        # It is not moved before that: its runs save every few seconds anyway, and an engine that
+        # ends what it holds with its unit leaves nobody to ask for another one.
+        if HEAD in notices and not self._head_is_taken:
+            _log.warning(
+                "the machine of the head is taken back in %.0f s: the head is started elsewhere "
+                "then, and its runs go on from their last checkpoints",
+                notices[HEAD],
+            )
+        self._head_is_taken = HEAD in notices
         if now < self._rests_until:  # a notice cannot wait, all else can
             return
         seen = decisive(view)

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import psutil
 
+from artos.system.durable import write_durably
 from artos.system.regular_file import contents, opened
 from deploy.launchers.cluster import Cluster
 from deploy.launchers.launcher import Unit
@@ -18,7 +19,11 @@ _SAME = 1.0
 
 
 def start(cluster: Cluster, index: int) -> None:
-    """Start a unit that outlives this process, unless it lives."""
+    """Start a unit that outlives this process, unless it lives.
+
+    Raises:
+        OSError: it cannot be started, or not be noted, as on a full disk; then it does not live.
+    """
     if any(found(cluster, index)):
         return
     with opened(cluster.log(index), "ab") as file:
@@ -26,18 +31,26 @@ def start(cluster: Cluster, index: int) -> None:
             cluster.unit(index), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             cwd=cluster.path, start_new_session=True,
         )  # fmt: skip
-    began = psutil.Process(child.pid).create_time()
-    cluster.note(index, _PID).write_text(f"{child.pid} {began}")
+    try:
+        write_durably(cluster.note(index, _PID), str(child.pid).encode())
+    except BaseException:
+        child.kill()  # nobody would find it again
+        child.wait()
+        raise
 
 
 def found(cluster: Cluster, index: int) -> Iterator[Unit]:
-    """The unit of that index, if it lives."""
+    """The unit of that index, if it lives.
+
+    It is known by its command: when a process began is reckoned from the clock, which may be set.
+    The folder in that command is another one if the cluster's was moved.
+    """
     with suppress(OSError, ValueError, psutil.Error):
-        pid, began = contents(cluster.note(index, _PID)).split()
+        pid, *_ = contents(cluster.note(index, _PID)).split()
         process = psutil.Process(int(pid))
-        lives = abs(process.create_time() - float(began)) < _SAME
-        if lives and process.status() != psutil.STATUS_ZOMBIE:
-            yield Unit(index, pid.decode(), "runs", "this machine", "", float(began))
+        words, command = process.cmdline(), cluster.unit(index)
+        if (*words[1:-2], *words[-1:]) == (*command[1:-2], command[-1]):  # empty of one that ended
+            yield Unit(index, str(process.pid), "runs", "this machine", "", process.create_time())
 
 
 def stop(unit: Unit, *, now: bool) -> None:

@@ -35,7 +35,7 @@ from artos.transport.messenger import Messenger
 from artos.transport.roles import foreign
 from artos.version import VERSION
 from head.daemon.client_api import ClientApi
-from head.daemon.effects import Begin, Effect, Finish, Order, Tell
+from head.daemon.effects import Begin, Effect, Finish, Kill, Order, Tell
 from head.daemon.options import HeadOptions, see_quotas
 from head.daemon.roster import Node, Roster
 from head.daemon.run import Run
@@ -173,6 +173,7 @@ class HeadDaemon(Closing):
                 if (stopped := now - before - _TICK) > _STOPPED:
                     _log.warning("the head was stopped for %.1f s, or had no CPU", stopped)
                     self._roster.excuse(stopped)
+                    self._scheduler.starts.count_anew(now)
                 if now >= look_at:
                     look_at = now + _LOOK
                     if other := successor():
@@ -276,6 +277,9 @@ class HeadDaemon(Closing):
                             "" if run.goes_on else f" and end: {run.why or 'it is stopped'}",
                         )
                         self._host.signal(run.name, CLOSE)
+                    case Kill(run=run, why=why):
+                        _log.warning("run %s: %s", run.name, why)
+                        self._host.signal(run.name, signal.SIGKILL)
                     case Order(node=node, message=message):
                         self._to(node.peer, message)
             self._hear_carried()

@@ -32,6 +32,14 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the run's process."""
+
+    run: Run
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """Send a worker daemon a message."""
 
@@ -39,4 +47,4 @@ class Order:
     message: Message
 
 
-Effect = Begin | Tell | Finish | Order
+Effect = Begin | Tell | Finish | Kill | Order

@@ -32,6 +32,7 @@ from head.daemon.roster import Node, place, relieved
 from head.daemon.run import Run, Seconds
 from head.daemon.run_queue import QueueState, RunQueue
 from head.daemon.runs import Runs
+from head.daemon.starts import Starts
 from head.daemon.unsaved import Unsaved
 from head.daemon.waits import Waits
 
@@ -68,7 +69,7 @@ class Scheduler:
         self.all_runs, self._nodes = Runs((each.workload for each in accounts), unsaved), Nodes()
         self._queue = RunQueue(queue, now, unsaved)
         self.books = QuotaBooks(quotas or Quotas(), spent or {}, unsaved)
-        self._endings = Endings()
+        self._endings, self.starts = Endings(), Starts()
         self.executors = Executors()
         self._rooms = Rooms(self._nodes, self.executors, self.books, self.runs)
         self.carriers = Carriers(self.all_runs, self._nodes, devices, at_once)
@@ -384,7 +385,10 @@ class Scheduler:
         changed = self.all_runs.take_changed()
         self._queue.see(changed, self.all_runs.take_left(), now)
         self._count(changed)
-        effects: list[Effect] = []
+        self.starts.see(changed, now)
+        if hold:
+            self.starts.count_anew(now)
+        effects: list[Effect] = [*self.starts.end_overdue(self.all_runs, now)]
         # Runs that are up come first; others begin with the room that these leave.
         moved = [name for name in self._moves if self.runs[name].up is not None]
         # Twice: a run that moved may have left room to one that was looked at before it.

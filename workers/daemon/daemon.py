@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from workers.daemon.state import WorkerState
 
 _log = logging.getLogger(__name__)
 _LOAD_PERIOD = 1.0
+_MARK_PERIOD = 3_600.0
 _FIRST_ANSWER = 60.0
 """Seconds for the head's first answer; a head that answered once may be away for any time."""
 _HANDOVER = 1 / 3
@@ -165,6 +166,7 @@ class WorkerDaemon(Closing):
                 options.runs_per_slot, options.labels, self._shm_bytes(), options.devices,
             )  # fmt: skip
             self._greeted_at = self._next_load = self._clock.now()
+            self._next_mark = self._greeted_at + _MARK_PERIOD
             lasts = options.lifetime - options.stop_seconds
             self._leaves_at = self._greeted_at + lasts if options.lifetime else _NEVER
             self._welcome = self._answered = self._over = self._joined = False
@@ -220,6 +222,9 @@ class WorkerDaemon(Closing):
             self._send(report)
         if self._stopping:
             self._leave(now)
+        if now >= self._next_mark:
+            self._next_mark = now + _MARK_PERIOD
+            self._mark_code()
         if self._welcome and now >= self._next_load:
             self._next_load = now + _LOAD_PERIOD
             load = control.Load(
@@ -315,6 +320,17 @@ class WorkerDaemon(Closing):
             self._executors.assign(
                 msgspec.structs.replace(order, steering=steering, experience=experience)
             )
+        self._mark_code()
+
+    @property
+    def _needed_code(self) -> set[str]:
+        return self._executors.archives | self._carrier.archives
+
+    def _mark_code(self) -> None:
+        """Keep what runs here from other daemons of this user, who remove what is not used."""
+        for name in self._needed_code:
+            with suppress(OSError):  # most likely it is yet to come
+                os.utime(self._archives.folder / f"{name}.tar")
 
     def _store(self, piece: control.ArchivePiece) -> None:
         name, why = piece.archive, ""
@@ -327,8 +343,7 @@ class WorkerDaemon(Closing):
                 self._send(control.FetchArchive(name, len(came)))
                 return
             try:
-                needed = self._executors.archives | self._carrier.archives
-                self._archives.put(name, bytes(came), needed)
+                self._archives.put(name, bytes(came), self._needed_code)
             except (Refused, OSError) as error:
                 why = f"its code cannot be stored: {error}"
         else:

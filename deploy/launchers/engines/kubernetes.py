@@ -121,11 +121,16 @@ class Engine(Launcher):
         self._scale(max(have, 1 + max(indexes)))
 
     def units(self) -> list[Unit]:
-        """Its pods."""
+        """Its pods, without copies that somebody has made of them."""
         core, _, namespace = _api()
+        own = re.compile(rf"{re.escape(self._cluster.name)}-(head|worker)-\d+")
         selector = f"artos-cluster={self._cluster.name}"
         pods = _asked("list its pods", core.list_namespaced_pod, namespace, label_selector=selector)
-        return [_unit(pod) for pod in pods.items if pod.status.phase not in ("Succeeded", "Failed")]
+        return [
+            _unit(pod)
+            for pod in pods.items
+            if pod.status.phase not in ("Succeeded", "Failed") and own.fullmatch(pod.metadata.name)
+        ]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
         """No replica from this one on: the pod gets SIGTERM; with ``now`` it is killed at once."""
@@ -182,7 +187,7 @@ class Engine(Launcher):
                 try:
                     resource = _resource(kinds, each)
                     mark = _mark_of(resource, name, what, namespace)
-                    if mark == self._cluster.mark:
+                    if mark and mark == self._cluster.mark:
                         _asked(f"delete {what}", resource.delete, name, namespace, but=(404,))
                     elif mark == "":
                         failed.append(

@@ -221,8 +221,9 @@ class Engine(Launcher):
             for unit in units_in(table, self._front):
                 for node in table[unit.id].get("bundles_to_node_id", {}).values():
                     if (until := draining.get(node)) is not None:
-                        left = until / 1000 - time.time() if until else self._cluster.notice
-                        found[unit.index] = max(0.0, left)
+                        # One that is there after its time has another clock, or was given none.
+                        left = until / 1000 - time.time()
+                        found[unit.index] = left if left > 0 else self._cluster.notice
         return found
 
     def clear(self) -> None:

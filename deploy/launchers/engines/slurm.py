@@ -114,7 +114,10 @@ class Engine(Launcher):
         rows = self._run(
             "list its jobs", "squeue", *asked, f"--format={'|'.join(_FIELDS.values())}"
         )
-        found = (dict(zip(_FIELDS, row.split("|"), strict=False)) for row in rows.splitlines())
+        most = len(_FIELDS) - 1  # a folder, in the comment, may have any character
+        found = (
+            dict(zip(_FIELDS, row.split("|", most), strict=False)) for row in rows.splitlines()
+        )
         return [self._unit(each) for each in found if each.get("comment") == self._cluster.folder]
 
     def stop(self, unit: Unit, *, now: bool = False) -> None:
@@ -161,6 +164,7 @@ class Engine(Launcher):
 
     def _script(self, indexes: Sequence[int]) -> str:
         cluster, head = self._cluster, HEAD in indexes
+        logs = str(cluster.logs).replace("%", "%%")
         own = cluster.head_options if head else cluster.worker_options
         options = [
             f"--job-name={self._name(head)}", f"--comment={cluster.folder}", "--nodes=1",
@@ -169,12 +173,12 @@ class Engine(Launcher):
         if head:
             seconds = min(_MOST_EARLY, cluster.head_seconds)
             options += [
-                f"--output={cluster.logs}/head.log", "--requeue", f"--signal=B:USR1@{seconds:.0f}",
+                f"--output={logs}/head.log", "--requeue", f"--signal=B:USR1@{seconds:.0f}",
             ]  # fmt: skip
             size = "--cpus-per-task=2"
         else:
             options += [
-                f"--output={cluster.logs}/worker-%a.log", "--no-requeue",
+                f"--output={logs}/worker-%a.log", "--no-requeue",
                 f"--array={','.join(map(str, indexes))}", f"--signal=B:USR1@{cluster.notice:.0f}",
             ]  # fmt: skip
             size = f"--cpus-per-task={cluster.slots}" if cluster.slots else "--exclusive"

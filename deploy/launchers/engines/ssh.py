@@ -29,7 +29,10 @@ _FOLDER = ".artos/nodes/{}-{}"
 """On each host, below the user's home."""
 _NEEDED = ("head.key", "nodes/any.key_secret")
 """Keys of a worker, within the folder of keys."""
+_BEGINS = "artos begins"
+"""What a script prints first: a user's shell may have said something before that."""
 _ALIVE = """
+echo "{begins}"
 umask 077; mkdir -p {folder} && cd {folder} || exit 1
 alive() {{
   [ -s "$1" ] && read -r pid began <"$1" || return 1
@@ -47,7 +50,8 @@ ready() {{
 ready 2>{why} || {{ cat {why} >&2; exit 1; }}
 : >{why}
 setsid nohup {python} -m deploy.launchers.unit . {index} >>{log} 2>&1 </dev/null &
-echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}
+note() {{ echo "$! $(cut -d' ' -f22 "/proc/$!/stat")" >{pid}.new && mv {pid}.new {pid}; }}
+note || {{ kill -KILL "$!"; exit 1; }}  # nobody would find it again
 """
 _LOOK = 'if alive {pid}; then echo "$pid $(stat -c %Y {pid} || echo 0)"; else rm -f {pid}; fi'
 _WHY = """
@@ -69,7 +73,9 @@ class Engine(Launcher):
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
-        """Whether there are hosts enough."""
+        """Whether there are hosts enough, which ssh takes for hosts."""
+        if wrong := [host for host in cluster.hosts if host.startswith("-") or " " in host]:
+            return [f"ssh: --hosts: {host!r} is no host: write one a line" for host in wrong]
         if not cluster.hosts:
             return ["ssh: give --hosts FILE, which names a machine a line"]
         if len(cluster.hosts) < cluster.most:
@@ -191,7 +197,7 @@ class Engine(Launcher):
     def _ssh(self, index: int, what: str, script: str, sent: bytes = b"") -> bytes:
         """Run a script on a worker's host, in its folder there; returns what it prints."""
         host, folder = self._cluster.hosts[index], shlex.quote(f"{self._folder}/{index}")
-        remote = shlex.join(["sh", "-c", _ALIVE.format(folder=folder) + script])
+        remote = shlex.join(["sh", "-c", _ALIVE.format(begins=_BEGINS, folder=folder) + script])
         words = ("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={_CONNECT_SECONDS}")
         command = [*words, *self._cluster.worker_options, host, remote]
         try:
@@ -203,7 +209,7 @@ class Engine(Launcher):
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             raise EngineFailed("ssh", f"{what} on {host}", said)
-        return done.stdout
+        return done.stdout.partition(f"{_BEGINS}\n".encode())[2]
 
 
 def _files(index: int) -> dict[str, str]:

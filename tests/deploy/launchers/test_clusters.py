@@ -419,6 +419,11 @@ def test_wrong_commands_are_refused_and_leave_nothing(
     [
         ("ssh", (), ["give --hosts FILE"]),
         ("ssh", ("--hosts", "{}/hosts"), ["--hosts names 1 hosts for --nodes 2"]),
+        (
+            "ssh",
+            ("--hosts", "{}/odd"),
+            ["ssh: --hosts: '-v' is no host: write one a line", "'desk1 desk2' is no host"],
+        ),
         ("ray", ("--worker-options=GPU",), ["give --slots", "option 'GPU'"]),
         ("kubernetes", ("--worker-options=cpus=3",), ["--worker-options 'cpus=3'"]),
         ("slurm", ("--hosts", "{}/hosts"), ["slurm: --hosts makes no difference"]),
@@ -442,6 +447,7 @@ def test_a_dry_run_refuses_what_the_engine_would_not_understand(
     engine: str, flags: tuple[str, ...], said: list[str],
 ) -> None:  # fmt: skip
     (tmp_path / "hosts").write_text("desk1\n# desk2\n")
+    (tmp_path / "odd").write_text("-v\ndesk1 desk2\n")
     given = [flag.format(tmp_path) for flag in flags]
     assert main(("up", "--on", engine, "--nodes", "2", "--dry-run", *given)) == 2
     told = capsys.readouterr().err

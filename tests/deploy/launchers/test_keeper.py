@@ -196,3 +196,17 @@ def test_a_notice_is_heard_also_while_the_engine_rests(engine: Memory, clock: Ma
     keeper.turn(head)
     assert head.told == [("lab-0", 18.0), ("lab-0", 9.0)]
     assert len(engine.asked) == 1, "for all else it rests"
+
+
+def test_that_the_machine_of_the_head_is_taken_back_is_said_once(
+    engine: Memory, clock: ManualClock, logged: list[str]
+) -> None:
+    keeper = Keeper(CLUSTER, engine, clock=clock)
+    said = []
+    for taken in ({}, {HEAD: 60.4}, {HEAD: 57.4}, {}, {HEAD: 30.0}):
+        engine.taken = taken
+        keeper.turn(head := wanting(1))
+        assert head.told == [], "it is no worker, which could leave"
+        said.append(sum("the machine of the head is taken back" in line for line in logged))
+    assert said == [0, 1, 1, 1, 2]
+    assert any("taken back in 60 s: the head is started elsewhere then" in each for each in logged)

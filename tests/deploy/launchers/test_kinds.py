@@ -6,18 +6,28 @@ import hashlib
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from http_here import answering
-from kubernetes.client import ApiClient, Configuration
+from kubernetes.client import (
+    ApiClient,
+    Configuration,
+    V1ObjectMeta,
+    V1Pod,
+    V1PodSpec,
+    V1PodStatus,
+)
 
 from artos.transport.keys import make_keys
-from deploy.launchers.cluster import Cluster
+from deploy.launchers.cluster import HEAD, Cluster
 from deploy.launchers.engines import kubernetes
 from deploy.launchers.engines.kubernetes import Engine
+from deploy.launchers.launcher import EngineFailed
 
 KINDS = {
     "v1": ("ConfigMap", "Secret", "Service", "ServiceAccount"),
@@ -93,3 +103,37 @@ def test_what_others_may_put_into_the_folder_of_temporary_files_is_not_gone_by(
     own = [path for path in Server.asked if path in Server.answers]
     assert len(own) == len({*own}), "it is asked once for each"
     assert "/api/v1/namespaces/default/secrets/lab-head" in " ".join(Server.asked)
+
+
+def test_what_has_no_mark_is_not_taken_for_that_of_a_cluster_without_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was being forgotten when its desk was switched off has no mark either."""
+    deleted: list[object] = []
+    resource = SimpleNamespace(delete=lambda *what, **_: deleted.append(what))
+    for name, does in (
+        ("_api", lambda: (None, None, "default")), ("_kinds", nullcontext),
+        ("_resource", lambda *_: resource), ("_mark_of", lambda *_: ""),
+    ):  # fmt: skip
+        monkeypatch.setattr(kubernetes, name, does)
+    lab = Cluster(name="lab", engine="kubernetes", folder=str(tmp_path), least=1, most=1)
+    with pytest.raises(EngineFailed, match="has no label artos-mark"):
+        Engine(lab).clear()
+    assert deleted == []
+
+
+def test_a_pod_that_somebody_has_copied_is_no_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its labels, as `kubectl debug --copy-to` can: its name has no number."""
+    pods = [
+        V1Pod(
+            metadata=V1ObjectMeta(name=name, labels={"artos-unit": name.split("-")[1]}),
+            spec=V1PodSpec(containers=[]), status=V1PodStatus(phase="Running"),
+        )
+        for name in ("lab-head-0", "lab-worker-3", "lab-worker-3-copy", "lab-head-debug")
+    ]  # fmt: skip
+    core = SimpleNamespace(list_namespaced_pod=lambda *_, **__: SimpleNamespace(items=pods))
+    monkeypatch.setattr(kubernetes, "_api", lambda: (core, None, "default"))
+    lab = Cluster(name="lab", engine="kubernetes", folder=str(tmp_path), least=1, most=1)
+    assert [unit.index for unit in Engine(lab).units()] == [HEAD, 3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -126,11 +127,26 @@ def test_a_ray_that_does_not_say_what_it_drains_takes_nothing_back(
     assert [engine.notices(), engine.notices()] == [{}, {}]
     (said,) = caplog.messages
     assert said.startswith("Ray 3.0 does not say what it drains")
-    client = SimpleNamespace(get_draining_nodes=lambda timeout: {"n1": 0})
+    drains(ray, until=0)
+    assert engine.notices() == {0: 90.0}
+
+
+def drains(ray: RayStandIn, until: int) -> None:
+    """Have it say that it drains the worker's machine until then, in milliseconds since 1970."""
+    client = SimpleNamespace(get_draining_nodes=lambda timeout: {"n1": until})
     worker = SimpleNamespace(global_worker=SimpleNamespace(gcs_client=client))
     vars(ray)["_private"] = SimpleNamespace(worker=worker)
     ray.groups["a1"]["bundles_to_node_id"] = {0: "n1"}
-    assert engine.notices() == {0: 90.0}
+
+
+@pytest.mark.parametrize(("ahead", "left"), [(20.0, 20.0), (0.0, 90.0), (-300.0, 90.0)])
+def test_a_machine_that_is_there_after_its_time_has_not_been_told_the_time(
+    ahead: float, left: float, ray: RayStandIn, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its clock and ours differ: with no time at all its actors would be killed at once."""
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.0)
+    drains(ray, until=int((1_000_000.0 + ahead) * 1000))
+    assert engine.notices() == {0: left}
 
 
 def test_down_tells_a_unit_again_that_was_not_told(

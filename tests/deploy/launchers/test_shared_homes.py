@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from artos.transport.keys import make_keys
@@ -17,6 +18,7 @@ SSH = """#!/bin/sh
 while [ $# -gt 2 ]; do shift; done
 if [ -e {root}/$1.off ]; then echo "no route to $1" >&2; exit 255; fi
 cd {root}/home
+[ ! -e {root}/greeting ] || cat {root}/greeting
 if [ -d {root}/$1 ]; then set -- "$1" "$(printf %s "$2" | sed 's#/proc/#{root}/'"$1"'/#g')"; fi
 eval "$2"
 """
@@ -81,3 +83,32 @@ def test_a_worker_whose_host_is_away_is_found_again_when_the_others_are_removed(
     (tmp_path / south.where / south.id).unlink()
     engine.clear()
     assert not any((tmp_path / "home" / ".artos" / "nodes").iterdir())
+
+
+def test_a_worker_that_its_host_cannot_note_does_not_stay_there(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """As on a full disk: nobody would find it again, not even to end it."""
+    folder = tmp_path / "home" / engine._folder / "0"
+    (folder / "unit-0.pid.new").mkdir(parents=True)
+    with pytest.raises(EngineFailed, match=r"start worker 0 on north: .*unit-0\.pid\.new"):
+        engine.start([0])
+    assert engine.units() == []
+    there = [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(folder)]
+    assert [each for each in there if each.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_what_a_host_says_to_everybody_is_not_taken_for_what_it_was_asked(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """As a shell does whose user has it say something, also to one who only runs a command."""
+    units = started(engine, tmp_path)
+    (tmp_path / "greeting").write_text("modules loaded\n17 4\nhave fun")
+    assert engine.units() == units
+    for unit in units:
+        engine.stop(unit, now=True)
+        (tmp_path / unit.where / unit.id).unlink()
+    assert engine.units() == []
+    assert engine.refusal([0, 1]) == ""
+    engine.clear()
+    assert [engine._cluster.log(index).read_text() for index in (0, 1)] == ["", ""]

@@ -245,6 +245,21 @@ def test_what_a_quota_or_a_limit_means_is_told(
     assert (unit.why == reason) == (told == reason)
 
 
+def test_a_folder_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm replaces %a in the names of files, and | stands between what it tells of a job."""
+    lab, squeue = cluster(folder="/shared/50%a|b"), tmp_path / "squeue"
+    scripts = Engine(lab).plan()
+    assert "#SBATCH '--output=/shared/50%%a|b/logs/worker-%a.log'" in scripts["workers.sbatch"]
+    assert "#SBATCH '--output=/shared/50%%a|b/logs/head.log'" in scripts["head.sbatch"]
+    assert all("'--chdir=/shared/50%a|b'" in script for script in scripts.values())
+    told = "17_1|1|artos:lab:worker|RUNNING|w1|None|2026-01-02T03:04:05|N/A|"
+    squeue.write_text(f"#!/bin/sh\necho '{told}/shared/50%a|b'\necho '{told}/shared/50%a'\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (unit,) = Engine(lab).units()
+    assert (unit.index, unit.state) == (1, "runs")
+
+
 def test_what_slurm_would_not_take_is_told_and_not_submitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from layers import needs_layer
 from pods import Pods
 
+from artos.buffer.shm_folder import PREFIX
 from artos.runs.exit_status import ExitStatus
 from artos.transport.keys import make_keys
 from deploy.launchers.cluster import Cluster
@@ -94,3 +95,4 @@ def test_the_pods_of_a_cluster(built: Podman, tmp_path: Path) -> None:
     built.run("stop", "--time", "60", "lab-worker", "lab-head")
     for unit in ("lab-worker", "lab-head"):
         assert built.run("wait", unit).strip() == "0", built.run("logs", unit)
+        assert PREFIX not in built.there.run("ls", f"{built.folder}/pods/{unit}/shm")

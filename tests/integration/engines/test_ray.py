@@ -15,7 +15,9 @@ import pytest
 from asked import Asked
 from helpers import PATIENCE, ROOT, SUPPORT
 from seen_keys import shown
+from segments import under
 
+from artos.system.shm import shm_root
 from evaluation.lab.packages import python_with
 from evaluation.lab.raylets import (
     PACKAGE,
@@ -109,6 +111,9 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         """Whether two workers are there, and none that was told to leave is still at it."""
         return len(alive := head.nodes()) == 2 and not any(each["leaves"] for each in alive)
 
+    # Those that are there at the end: what was on one that died is gone with it.
+    memories = shm_root(), *(Path(ray._process.args[-1]) / machine for machine in ("m3", "m4"))
+    before = under(*memories)
     for machine in ("m1", "m2"):
         ray.machine("add", machine)
     started = cluster.artos(
@@ -156,10 +161,12 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     ray.machine("remove", "m1")
     goes_on()
     cluster.until(settled)
+    assert len(under(*memories) - before) > 1
     cluster.artos("stop", run, *towards)
     cluster.until(lambda: head.run(run)["state"] == "done")
     cluster.artos("down", NAME)
     assert groups() == {}
+    assert under(*memories) <= before
     assert not (cluster.folder / "clusters" / NAME / "keys").exists()
 
 

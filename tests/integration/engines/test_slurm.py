@@ -15,6 +15,7 @@ from asked import Asked
 from helpers import SUPPORT
 from layers import needs_layer
 from seen_keys import shown
+from segments import within
 
 from artos.system.usable_cpus import usable_cpus
 from evaluation.lab.slurm import Slurm, slurm
@@ -174,6 +175,7 @@ def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
 def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     """One node of two slots, then two for four actors, then one again, a minute after there are
     two: while the run goes on."""
+    in_memory = within(cluster)
     started = up(cluster, "1..2")
     up_again = (*ARTOS, "up", "--on", "slurm", "--nodes", "1..2", "--name", NAME, "--slots", "2")
     printed = cluster.run(*up_again, "--head-options=--partition=high", "--env")
@@ -183,6 +185,7 @@ def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     run, head = submitted["run"], Asked(started)
     cluster.until(lambda: len(head.names()) == 2)
     cluster.until(lambda: head.updates(run) > 5)
+    assert len(within(cluster) - in_memory) > 2, "the head's and each worker's"
     artos(cluster, "scale", run, "2", *towards(started))
     cluster.until(lambda: len(workers(cluster)) == 1)
     cluster.until(lambda: len(head.names()) == 1)
@@ -202,6 +205,7 @@ def test_workers_are_as_many_as_runs_can_use(cluster: Slurm) -> None:
     assert len(head.names()) == 1
     artos(cluster, "down", NAME)
     assert is_clean(cluster)
+    assert within(cluster) <= in_memory
 
 
 def test_a_worker_leaves_before_its_time_limit(cluster: Slurm) -> None:

@@ -14,6 +14,7 @@ from asked import Asked
 from helpers import SUPPORT
 from layers import needs_layer
 from seen_keys import shown
+from segments import within
 
 from artos.version import VERSION
 from evaluation.lab import sshd
@@ -75,7 +76,13 @@ def test_workers_run_on_hosts_with_a_key_of_theirs_and_leave_nothing(hosts: Laye
     hosts.until(lambda: pid not in hosts.tried("cat", f"{there}/0/unit-0.pid").stdout)
     hosts.run("pkill", "-KILL", "-f", "deploy.cli head")
     hosts.until(lambda: len(Asked(started).nodes()) == 2)
+    shutil.copy(Path(__file__).with_name("endless.py"), code)
+    endless = ("endless.py:workload", "--actors", "2", "--total-updates", "1000000")
+    run = artos(hosts, "submit", *endless, *towards, cwd=code)["run"]
+    hosts.until(lambda: Asked(started).updates(run) > 5)
+    assert len(within(hosts)) > 2, "the head's and each worker's"
     artos(hosts, "down", NAME)
+    assert within(hosts) == set()
     assert hosts.tried("pgrep", "-f", "deploy.cli worker").stdout == ""
     assert hosts.tried("pgrep", "-f", "deploy.cli head").stdout == ""
     assert hosts.tried("ls", there).returncode

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from artos.clock import ManualClock
@@ -254,6 +255,46 @@ def test_code_that_runs_here_makes_no_room_for_other_code(
     worker.turn()
     there = [name_of(content) in kept for content in (b"live", b"over", b"new")]
     assert there == [True, False, True]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_code_that_runs_here_is_not_removed_by_another_daemon_of_the_same_user(
+    ordered: bool,
+    worker: WorkerDaemon,
+    line: Line,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """All share a folder: one removes what has not been used for long, and does not know by whom.
+
+    An executor may run for longer than that, or be about to open.
+    """
+    shared, live = Archives(tmp_path / "cache" / "artos" / "code"), name_of(b"live")
+    for content in (b"live", b"over", *(bytes([n]) for n in range(16))):
+        shared.put(name_of(content), content)
+    (shared.folder / live).mkdir()
+    for content in (b"live", b"over"):
+        os.utime(shared.folder / f"{name_of(content)}.tar", (1.0, 1.0))
+    if ordered:
+        line.says.append(msgspec.structs.replace(ASSIGN, archive=live))
+        monkeypatch.setattr(worker._executors, "step", list)
+    else:
+        monkeypatch.setattr(worker, "_executors", Executors())
+        line.says.append(Welcome(PROTOCOL, VERSION, 10.0))
+        worker.turn()
+        clock.advance(daemon._MARK_PERIOD)
+    worker.turn()
+    shared.put(name_of(b"new"), b"new")
+    assert [name_of(content) in shared for content in (b"live", b"over")] == [True, False]
+    assert (shared.folder / live).exists()
+
+
+def test_code_that_is_not_here_yet_is_not_marked(worker: WorkerDaemon, line: Line) -> None:
+    line.says.append(msgspec.structs.replace(ASSIGN, archive=name_of(b"new")))
+    worker.turn()
+    assert FetchArchive(name_of(b"new")) in line.told
+    assert worker._faults.count == 0
 
 
 def test_it_leaves_within_the_time_that_its_machine_still_has(
