@@ -125,6 +125,8 @@ class ActorPlacement:
         """Rows that the actor is known to have committed."""
         self.came = False
         """Whether its process came here as an image, and shares memory with actors elsewhere."""
+        self.memory = 0
+        """The bundle with that memory, if it was not in the image's; it needs it to move on."""
         self.bind("")
 
     # -- where it is ---------------------------------------------------------------------------
@@ -189,6 +191,7 @@ class ActorPlacement:
         """
         assert self.wanted is not None
         self._move(Event.LAUNCH)
+        self.memory = memory
         if data := self.held.to_send():
             self._executor.pass_message(HeldState(self.member, self.term, content=data))
         if self.wanted is Prepare:
@@ -271,6 +274,7 @@ class ActorPlacement:
             return
         if isinstance(report, ActorReport) and isinstance(report.told, Ready):
             self.came = report.told.start == "moved"
+            self.memory *= self.came
             self.held.taken_up()
         self.committed = max(self.committed, report.written)
         self._reports.append(report)

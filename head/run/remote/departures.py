@@ -52,8 +52,10 @@ class Departures:
         there = actor.awaits in self._nodes
         if not (actor.has_process and actor.wanted):
             return there or hurry
-        if self._nodes.images_fit(actor.node, actor.awaits) and not actor.came:
-            return self._memories.bring(actor.node, actor.awaits, up=there) and there
+        shares = actor.memory or not actor.came
+        if shares and self._nodes.images_fit(actor.node, actor.awaits):
+            number = actor.memory
+            return self._memories.bring(actor.node, actor.awaits, number, up=there) and there
         return there
 
     def __repr__(self) -> str:

@@ -66,13 +66,15 @@ class Memories(Closing):
         self._newest: dict[str, int] = {}
         self.close()  # a run process that died may have left some
 
-    def bring(self, source: str, target: str, *, up: bool) -> bool:
+    def bring(self, source: str, target: str, number: int = 0, *, up: bool) -> bool:
         """Bring what actors on ``source`` share to ``target``, if that is ``up``; else only here.
+
+        Or the memory with that ``number``, which an actor needs that came to ``source`` itself.
 
         Returns whether it is there, or cannot be brought there: nobody need wait for it. Ask again
         until then.
         """
-        now, number = self._clock.now(), self._newest.get(source, 0)
+        now, number = self._clock.now(), number or self._newest.get(source, 0)
         memory = self._memories.get(number)
         if memory is None or (memory.failed and now >= memory.deadline):
             self._newest[source] = number = next(self._numbers)
@@ -93,16 +95,19 @@ class Memories(Closing):
             self._refuse(memory, target, _NO_SIGN)
         return target in memory.refused
 
-    def name(self, source: str, target: str) -> str:
-        """What bundles of actors from ``source`` to ``target`` may be without; "": nothing."""
-        memory = self._memories.get(self._newest.get(source, 0))
+    def name(self, source: str, target: str, number: int = 0) -> str:
+        """What bundles of actors from ``source`` to ``target`` may be without; "": nothing.
+
+        Of an actor that came to ``source`` itself and needs that ``number``: whether that is it.
+        """
+        memory = self._memories.get(number or self._newest.get(source, 0))
         usable = memory is not None and memory.whole and target not in memory.refused
         return memory.name if memory is not None and usable else ""
 
-    def offer(self, source: str, name: str, target: str) -> int:
+    def offer(self, name: str, target: str) -> int:
         """The number of the bundle of that memory, for a node; 0 if there is none."""
         for number, memory in self._memories.items():
-            if memory.whole and (memory.source, memory.name) == (source, name):
+            if memory.whole and memory.name == name:
                 memory.at.setdefault(target, self._clock.now() + _SECONDS)
                 return number
         return 0
@@ -187,15 +192,15 @@ class Memories(Closing):
             memory.here.pop(node, None)
             memory.refused.discard(node)
 
-    def keep(self, needed: Collection[str]) -> None:
-        """Remove memory of nodes that are gone unless a bundle is without it, by its name.
+    def keep(self, needed: Collection[str], numbers: Collection[int] = ()) -> None:
+        """Remove memory of nodes that are gone, but what bundles are without, by its name.
 
-        What is late is given up.
+        So does what has one of these ``numbers`` stay. What is late is given up.
         """
         newest = {*self._newest.values()}
         for number, memory in tuple(self._memories.items()):
             self._give_up_late(memory)
-            if number not in newest and memory.name not in needed:
+            if number not in newest and number not in numbers and memory.name not in needed:
                 del self._memories[number]
                 if memory.file is not None:
                     memory.file.close()

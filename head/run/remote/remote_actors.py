@@ -175,8 +175,8 @@ class RemoteActors:
 
     def _launch(self, actor: ActorPlacement) -> None:
         bundle = self._bundles.send(actor.number, actor.node)
-        source, without = self._bundles.origin(actor.number), self._bundles.without(actor.number)
-        memory = self._memories.offer(source, without, actor.node) if without else 0
+        without = self._bundles.without(actor.number)
+        memory = self._memories.offer(without, actor.node) if without else 0
         actor.launch(bundle, held=self._bundles.held(actor.number), memory=memory)
 
     # -- messages of the head daemon -----------------------------------------------------------
@@ -295,7 +295,9 @@ class RemoteActors:
         self._to_check |= {self.passers[Member(ACTORS, actor)]: None for actor in late}
         for actor in self._departures.due():
             self._leave_if_idle(actor)
-        self._memories.keep(self._bundles.all_without)
+        # The processes of those that came without it need it, wherever they go.
+        came = {actor.memory for actor in self.passers.values()}
+        self._memories.keep(self._bundles.all_without, came)
         if self._new_terms:
             actors, self._new_terms = [*self._new_terms], {}
             self._tell_terms(
@@ -323,8 +325,9 @@ class RemoteActors:
         lives = actor.has_process and actor.wanted is not None
         if lives and not self._bundles.is_settled(actor.number):
             image = self.nodes.images_fit(actor.node, actor.target)
-            shares = image and not actor.came
-            spared = partial(self._memories.name, actor.node, actor.target) if shares else str
+            shares = image and (actor.memory or not actor.came)
+            about = actor.node, actor.target, actor.memory
+            spared = partial(self._memories.name, *about) if shares else str
             self._bundles.want(actor.number, actor.node, image=image, spared=spared)
             return
         node = actor.node

@@ -248,6 +248,43 @@ def test_who_came_as_an_image_shares_no_memory_with_its_new_neighbours(head: Sha
     assert head.go("w3") == [("w1", steering.Pack(TWO, 2))]
 
 
+def moved(head: Sharing, target: str) -> None:
+    """The actor comes to ``target`` as an image that is without its memory."""
+    head.hear("w2", steering.Packed(1, memory=NAME))
+    head.hear("w2", steering.BundlePiece(1, 0, len(IMAGE), IMAGE))
+    head.hear(target, steering.ActorReport(TWO, 2, Ready(0.5, 1, "moved"), 0))
+
+
+def test_who_came_without_its_memory_needs_it_wherever_it_goes(head: Sharing) -> None:
+    """Also once the node is gone that it is of, and with it all other actors that need it."""
+    head.go()
+    head.come()
+    head.hear("w1", steering.MemoryHere(101))
+    moved(head, "w1")
+    head.remote.heard("w2", steering.ExecutorClosed({}))
+    assert head.files() == [MEMORY]
+    assert head.go("w3") == [("w3", steering.TakeMemory(101))]
+    assert head.hear("w3", steering.MemoryHere(101)) == [
+        ("w1", steering.Pack(TWO, 2, without=NAME))
+    ]
+    head.hear("w1", steering.Packed(2, memory=NAME))
+    head.hear("w1", steering.BundlePiece(2, 0, len(IMAGE), IMAGE))
+    start = Ready(0.5, 1, "fork")  # there it could not be restored
+    head.hear("w3", steering.ActorReport(TWO, 3, start, 0))
+    assert head.files() == [], "nobody needs it"
+
+
+def test_memory_that_its_source_packed_is_not_sent_back(head: Sharing) -> None:
+    head.go()
+    head.come()
+    head.hear("w1", steering.MemoryHere(101))
+    moved(head, "w1")
+    assert head.go("w2") == [("w2", steering.TakeMemory(101))], "it says that it has it"
+    assert head.hear("w2", steering.MemoryHere(101)) == [
+        ("w1", steering.Pack(TWO, 2, without=NAME))
+    ]
+
+
 def test_what_is_taken_back_is_waited_for_no_longer(head: Sharing) -> None:
     head.go()
     head.go("w2")
@@ -287,8 +324,7 @@ def test_it_is_kept_while_an_actor_on_the_move_needs_it(head: Sharing) -> None:
     assert head.hear("w3", steering.ReadPiece(101)) == [
         ("w3", steering.BundlePiece(101, 0, len(MEMORY), MEMORY))
     ]
-    head.done("w3", TWO, 7, 0, term=2)
-    head.said()
+    head.hear("w3", steering.ActorReport(TWO, 2, Ready(0.5, 1, "fork"), 0))
     assert head.files() == []
 
 
