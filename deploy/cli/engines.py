@@ -15,7 +15,7 @@ from artos.runs.exit_status import ExitStatus
 from artos.system.logging_setup import to_stderr
 from artos.system.regular_file import contents
 from deploy.cli.common import add_json, add_labels, add_sharing, print_json
-from deploy.cli.parser import Parser, whole
+from deploy.cli.parser import Parser, whole, words
 
 if TYPE_CHECKING:
     from deploy.launchers.cluster import Cluster
@@ -56,7 +56,8 @@ def add_up(parser: Parser) -> None:
     for unit in ("head", "worker"):
         parser.add_argument(
             f"--{unit}-options",
-            default="",
+            type=words,
+            default=(),
             metavar="WORDS",
             help=f"for the engine, about the {unit}, such as --{unit}-options='--partition=long'",
         )
@@ -121,8 +122,8 @@ def bring_up(options: argparse.Namespace) -> int:
         folder=str(clusters() / options.name),
         least=least,
         most=most,
-        head_options=tuple(shlex.split(options.head_options)),
-        worker_options=tuple(shlex.split(options.worker_options)),
+        head_options=options.head_options,
+        worker_options=options.worker_options,
         hosts=_hosts(options.hosts),
         slots=options.slots,
         runs_per_slot=options.runs_per_slot,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -85,6 +86,18 @@ def whole(text: str) -> int:
     """
     try:
         return count(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Parse words on the command line, quoted as in a shell.
+
+    Raises:
+        argparse.ArgumentTypeError: a quote is not closed.
+    """
+    try:
+        return tuple(shlex.split(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error}") from None
 

@@ -13,8 +13,11 @@ MOST_IN_A_ROW = 3
 """After so many executors of a run have ended by themselves on a node, no more are opened there."""
 _LONG_LIVED = 60.0
 """Seconds; the end of an executor that lived longer counts as the first in a row."""
-_MISSED = 600.0
-"""Seconds without its run's hearing of it after which an executor has failed: it may fetch code."""
+_MISSED = 2_400.0
+"""Seconds without its run's hearing of it after which an executor has failed.
+
+It may fetch code, and wait half an hour for packages to be installed.
+"""
 
 
 @dataclass(slots=True)
@@ -121,7 +124,7 @@ class Executors:
             executor.missed_since = now
         elif now - executor.missed_since >= _MISSED:
             self._hung.setdefault(node, set()).add(run)
-            why = f"the run did not hear of it for {_MISSED:g} s"
+            why = f"the run did not hear of it for {_MISSED:,.0f} s"
             return ExecutorEnded(run, executor.epoch, why)
         return None
 

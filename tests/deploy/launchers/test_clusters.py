@@ -414,6 +414,12 @@ def test_wrong_commands_are_refused_and_leave_nothing(
     assert not (tmp_path / "clusters").exists()
 
 
+def test_a_quote_that_is_not_closed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(("up", "--on", "ssh", "--nodes", "1", "--head-options=-p '1"))
+    assert "--head-options: -p '1: No closing quotation" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("engine", "flags", "said"),
     [

@@ -95,13 +95,13 @@ def test_an_executor_that_its_run_never_hears_of_is_ended_and_opened_anew(world:
             world.news("r1", nodes={"w2": [1, 3]})
             world.turn()
             assert world.ordered == [], "there is time"
-            world.clock.advance(599)
+            world.clock.advance(2_399)
         world.clock.advance(1)
         world.news("r1", nodes={"w2": [1, 3]})
         world.turn()
         assert [type(each) for each in world.ordered] == [Unassign, Assign][: 2 - (times == 2)]
     assert set(world.places["r1"].values()) == {"w2"}
-    why = "its executor on w1 ended 3 times in a row: the run did not hear of it for 600 s"
+    why = "its executor on w1 ended 3 times in a row: the run did not hear of it for 2,400 s"
     assert world.scheduler.executors.why_given_up("r1", "w1") == why
     assert world.told[-1][1].gone == ("w1",)
     assert run.state == "running"
@@ -114,11 +114,11 @@ def test_an_executor_that_its_run_hears_of_may_be_missed_for_a_while(world: Worl
     for nodes in ({}, {"w1": [0]}, {}, {"w1": [0]}):
         world.news("r1", nodes=nodes)
         world.turn()
-        world.clock.advance(599)
+        world.clock.advance(2_399)
     assert world.ordered == []
     world.executor_ended("w1", "r1", why="")
     for _ in range(3):
         world.news("r1", nodes={})
         world.turn()
-        world.clock.advance(1_000)
+        world.clock.advance(4_000)
     assert world.ordered == [], "its run has closed it"
