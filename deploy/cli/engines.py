@@ -104,6 +104,11 @@ def add_up(parser: Parser) -> None:
 def add_down(parser: Parser) -> None:
     """Add the arguments of ``artos down``."""
     parser.add_argument("name", metavar="NAME", help="of a cluster that `artos up` has started")
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="leave behind what cannot be ended or removed, as on a host that does not come back",
+    )
     add_json(parser)
     parser.set_defaults(command=take_down)
 
@@ -189,7 +194,9 @@ def take_down(options: argparse.Namespace) -> int:
     from deploy.launchers.launcher import launcher_of  # noqa: PLC0415
 
     with redirect_stdout(sys.stderr):
-        ended = bringing_up.down(options.name, lambda said: to_stderr(f"artos: {said}"))
+        ended = bringing_up.down(
+            options.name, lambda said: to_stderr(f"artos: {said}"), forget=options.forget
+        )
     volume = launcher_of(ended).volume
     runs, logs = (volume, "") if volume else (str(ended.runs), str(ended.logs))
     if options.json:

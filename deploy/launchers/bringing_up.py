@@ -137,8 +137,11 @@ def up(wanted: Cluster, wait: float, say: Say) -> Started:
         raise
 
 
-def down(name: str, say: Say) -> Cluster:
+def down(name: str, say: Say, *, forget: bool = False) -> Cluster:
     """End a cluster: its runs save, its workers leave, and nothing of it remains but runs and logs.
+
+    To ``forget`` is to leave behind, and say, what cannot be ended or removed: for a host or an
+    engine that does not come back.
 
     Raises:
         Refused: there is no such cluster.
@@ -149,14 +152,25 @@ def down(name: str, say: Say) -> Cluster:
     launcher = launcher_of(cluster)
     with _alone(cluster):
         cluster.end_file.touch()
-        try:
+
+        def end_head() -> None:
             _end(launcher, [HEAD], cluster.head_seconds, "the head: its runs save", say)
+
+        def end_workers() -> None:
             workers = [unit.index for unit in launcher.units() if unit.index != HEAD]
             _end(launcher, workers, cluster.notice + _MARGIN, f"{len(workers)} workers", say)
-            launcher.clear()
-        except (EngineFailed, DeadlineExceeded):
-            say(f"not all of it could be removed: `artos down {name}` again once that can be done")
-            raise
+
+        for step in (end_head, end_workers, launcher.clear):
+            try:
+                step()
+            except (EngineFailed, DeadlineExceeded) as error:
+                if not forget:
+                    say(
+                        f"not all of it could be removed: `artos down {name}` again once that can "
+                        "be done, or with --forget if it never can"
+                    )
+                    raise
+                say(f"left behind: {error}")
         cluster.forget()
     return cluster
 

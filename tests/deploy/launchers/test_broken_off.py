@@ -117,6 +117,29 @@ def test_one_unit_that_cannot_be_told_keeps_no_other_alive(
         down("lab", said.append)
 
 
+def test_what_never_comes_back_can_be_left_behind(
+    lab: Cluster, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bringing_up, "_MARGIN", -lab.notice)
+    up(lab, 0.0, print)
+    desk.start([0, 1])
+    desk.out_of_reach = {HEAD, 0}
+
+    def clear(_: Desk) -> None:
+        raise EngineFailed("desk", "remove its keys", "no route to it")
+
+    monkeypatch.setattr(Desk, "clear", clear)
+    monkeypatch.setattr(type(lab), "head_seconds", 0.0)
+    said: list[str] = []
+    down("lab", said.append, forget=True)
+    assert [unit.index for unit in desk.there] == [HEAD, 0]
+    left = [each for each in said if each.startswith("left behind: ")]
+    assert [each.split(":")[1].strip() for each in left] == [
+        "desk did not stop unit -1", "desk did not stop unit 0", "desk did not remove its keys"
+    ]  # fmt: skip
+    assert not (lab.path / RECORD).exists()
+
+
 def test_an_engine_that_is_away_meanwhile_is_asked_again_by_the_next_down(
     lab: Cluster, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

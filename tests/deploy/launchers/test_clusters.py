@@ -261,7 +261,7 @@ def test_where_runs_and_logs_are_is_told(
     lab = cluster(tmp_path / "lab", engine=engine)
     started = bringing_up.Started(lab.name, engine, lab.folder, str(lab.keys), "file:head.json")
     monkeypatch.setattr(bringing_up, "up", lambda *_: started)
-    monkeypatch.setattr(bringing_up, "down", lambda *_: lab)
+    monkeypatch.setattr(bringing_up, "down", lambda *_, **__: lab)
     assert main(("up", "--on", engine, "--nodes", "1", "--name", "lab")) == 0
     assert up.format(lab.folder) in capsys.readouterr().out
     assert main(("down", "lab")) == 0
