@@ -80,8 +80,8 @@ def load_object(source: str, folder: str = "") -> Any:
 
 
 _NOT_REACHED = (
-    ' where it is imported: it stands below `if __name__ == "__main__":` or a call that starts a '
-    "run; move it above"
+    " once it is imported, though its file makes one: if that is below "
+    '`if __name__ == "__main__":`, or below a call that starts a run, move it above'
 )
 
 

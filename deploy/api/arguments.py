@@ -15,14 +15,19 @@ from artos.specs.named import ENV
 from artos.specs.settings import shown
 from deploy.api.naming import name_of
 
+_Fits = Callable[[Any], bool]
+_Kinds = Mapping[str, tuple[_Fits, str]]
 
-def asked(workload: Any, names: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """The name of a workload, see ``name_of``, that is asked for with these arguments.
+
+def asked(
+    workload: Any, names: Mapping[str, Any], ours: Mapping[str, Any], settings: Mapping[str, Any]
+) -> str:
+    """The name of a workload, see ``name_of``, asked for with ``ours``, and settings of its own.
 
     Raises:
         Refused: something is wrong with it, or with any of them; all of it.
     """
-    faults, name = faults_of(given), ""
+    faults, name = [*faults_of(ours, _KINDS), *faults_of(settings)], ""
     try:
         name = name_of(workload, names)
     except Refused as refused:
@@ -32,12 +37,15 @@ def asked(workload: Any, names: Mapping[str, Any], given: Mapping[str, Any]) -> 
     return name
 
 
-def faults_of(given: Mapping[str, Any]) -> list[str]:
-    """What is wrong with arguments; which settings a workload has, and of what kind, it says."""
-    faults = list[str]()
+def faults_of(given: Mapping[str, Any], kinds: _Kinds | None = None) -> list[str]:
+    """What is wrong with arguments of these ``kinds``, or with settings.
+
+    Which settings a workload has, and of what kind, it says.
+    """
+    faults, kinds = list[str](), _OF_SETTINGS if kinds is None else kinds
     for name, value in given.items():
-        fits, what = _KINDS.get(name, _ANY)
-        if value is None and name not in _NEEDED:
+        fits, what = kinds.get(name, _ANY)
+        if value is None and not (name in kinds and name in _NEEDED):
             continue
         if not fits(value):
             faults.append(f"{name}: give {what}, not {value!r}")
@@ -45,7 +53,8 @@ def faults_of(given: Mapping[str, Any]) -> list[str]:
         try:
             if name == ENV:
                 named(value)
-            if name not in _HERE and 0 in typed(name, value).encode():
+            here = name in kinds and name in _HERE
+            if not here and 0 in typed(name, value).encode(errors=_ERRORS.get(name, "strict")):
                 faults.append(f"{name}: {value!r} has a NUL, which no process can be given")
         except Refused as refused:
             faults += refused.faults
@@ -114,8 +123,10 @@ _HERE = ("grid", "cluster", "say", "on_progress")
 """Arguments that are of this process alone."""
 _NEEDED = ("seed", "seeds", "at_once", "folder", "inline", "say", "where")
 """Arguments that are not left out by giving None."""
-_ANY: tuple[Callable[[Any], bool], str] = (lambda value: True, "")
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+_ERRORS = dict.fromkeys(("run_dir", "folder", "packages"), "surrogateescape")
+"""Paths may have any bytes."""
+_ANY: tuple[_Fits, str] = (lambda value: True, "")
+_KINDS: _Kinds = {
     "seed": (_is_whole, "a whole number"),
     "seeds": (_is_whole, "a whole number"),
     "at_once": (_is_whole, "a whole number"),
@@ -138,4 +149,6 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "where": (_is_texts, "a list of labels"),
 }
-"""Whether an argument fits, and what is to be given; settings are the workload's to judge."""
+"""Whether an argument fits, and what is to be given."""
+_OF_SETTINGS: _Kinds = {name: _KINDS[name] for name in ("env_args", "track", "deadline")}
+"""Those that are given among settings; all others are the workload's to judge."""

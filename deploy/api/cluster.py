@@ -74,10 +74,10 @@ class Cluster(Closing):
             "seed": seed, "deadline": deadline, "run_dir": run_dir, "where": where,
             "packages": packages,
         }  # fmt: skip
-        named = asked(workload, sys._getframe(1).f_globals, given | ours | settings)
+        named = asked(workload, sys._getframe(1).f_globals, given | ours, settings)
         chosen = {name: value for name, value in given.items() if value is not None} | settings
         wanted = Wanted(
-            named, chosen, seed, deadline, run_dir=str(run_dir or ""), placement=placement,
+            named, chosen, int(seed), deadline, run_dir=str(run_dir or ""), placement=placement,
             where=tuple(where), packages=Path(packages) if packages else None,
         )  # fmt: skip
         return str(submit(self._client, wanted)["run"])

@@ -119,7 +119,7 @@ def run(
     stop_if_imported()
     given = {"env": env, "total_steps": total_steps}
     ours = {"seed": seed, "run_dir": run_dir, "inline": inline, "on_progress": on_progress}
-    named = asked(workload, sys._getframe(1).f_globals, given | ours | settings)
+    named = asked(workload, sys._getframe(1).f_globals, given | ours, settings)
     chosen = {name: value for name, value in given.items() if value is not None} | settings
     if run_dir is not None:
         return run_named(named, chosen, seed, Path(run_dir), inline=inline, on_progress=on_progress)

@@ -96,7 +96,7 @@ def sweep(
         "say": say,
     }  # fmt: skip
     others = {name: value for name, value in settings.items() if name not in _NOT_HERE}
-    named = asked(workload, sys._getframe(1).f_globals, given | others)  # the caller's names
+    named = asked(workload, sys._getframe(1).f_globals, given, others)  # the caller's names
     return sweep_named(
         named, dict(grid or {}), seeds, at_once, Path(folder), cluster, say, settings
     )
@@ -234,18 +234,24 @@ def _combinations(
     runs = []
     for values in itertools.product(*choices.values()):
         chosen = dict(zip(choices, values, strict=True))
-        words = [f"{_plain(name)}={_plain(shown(value))}" for name, value in chosen.items()]
-        runs += [("-".join([*words, f"seed{seed}"]), chosen, seed) for seed in seeds]
+        words = "-".join(f"{_plain(name)}={_plain(shown(value))}" for name, value in chosen.items())
+        if len(words.encode()) > _LONGEST:
+            words = f"{words[:_KEPT]}~{sha256(words.encode()).hexdigest()[:16]}"
+        front = f"{words}-" if words else ""
+        runs += [(f"{front}seed{seed}", chosen, seed) for seed in seeds]
     return runs
 
 
+_LONGEST, _KEPT = 200, 50
+"""Bytes of a folder's name that say what is chosen, of the 255 that file systems allow; and how
+many letters are kept of a longer one."""
 _TWICE = (
     "a value is given twice (values that are lists: in Python, grid={'hidden': [[64, 64], ...]})"
 )
 
 
 def _plain(words: str) -> str:
-    """Words as a part of a folder's name, others than those of all other words."""
+    """Words as a part of a folder's name, which is different for different words."""
     return "".join(
         each if each.isalnum() or each in ".-_," else quote(each, safe="") for each in words
     )

@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(arguments)
     except KeyboardInterrupt:
         forget_interrupt()
-        return 130
+        return 130  # ExitStatus.INTERRUPTED, which may not be imported yet
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from deploy.cli.common import BEHIND, add_finished, add_json, folder_of_run, pri
 from deploy.cli.parser import Parser
 from deploy.tracking.trackers import NAMES
 
+_ONCE, _FOLLOWERS = 10.0, 600.0
+"""Seconds for which another process may go on sending what is left."""
+
 
 def add_track(parser: Parser) -> None:
     """Add ``--track``, which has trackers follow a run from its start."""
@@ -50,7 +53,11 @@ def track(options: argparse.Namespace) -> int:
     folder = folder_of_run(options, "all")
     with redirect_stdout(sys.stderr):  # where trackers talk
         where = options.project or project(options.to), place(options.to)
-        with Following(folder, options.to, *where, lambda t: opened(options.to, t)) as run:
+        # One that follows a resumed run has time until the one before it has sent all.
+        patience = _FOLLOWERS if options.follow else _ONCE
+        with Following(
+            folder, options.to, *where, lambda t: opened(options.to, t), patience
+        ) as run:
             before = run.sent.rows
             if options.follow:
                 os.nice(BEHIND)  # the run goes first

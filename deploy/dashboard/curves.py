@@ -88,7 +88,8 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
             columns |= {
                 column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
             }
-            made += _column(history[-1:], "steps").tolist()
+            if any(_column(history[-1:], UPDATES)):  # one that has just begun may make steps
+                made += _column(history[-1:], "steps").tolist()
             x, y = _points(folder, history, what, across)
             kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
             run = ReadRun(folder)
@@ -148,7 +149,7 @@ def _placed(steps: Floats, updates: Floats) -> Floats:
 
 
 def _other(history: list[Row], known: str, across: str, at: Floats) -> Floats:
-    """These places on one axis on another one, by the rows of progress; nothing without any.
+    """Where these places of one axis are on another, by the rows of progress; nothing without any.
 
     What several rows tell of, as of the last step of a run that goes on without actors, stands
     where the first of them does.

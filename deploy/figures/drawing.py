@@ -65,7 +65,15 @@ def style(number: int) -> tuple[str, str]:
     return COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
 
 
+_END = 50  # characters
+
+
 def label(text: str) -> str:
-    """Text of a run's as a label: on one line, and never hidden, as what begins with ``_`` is."""
+    """Text of a run's as a label: on one line, and never hidden, as what begins with ``_`` is.
+
+    Of a long one there are both ends, or it would leave no room for what it is the label of.
+    """
     plain = one_line(text)
+    if len(plain) > 2 * _END:
+        plain = f"{plain[:_END]} … {plain[-_END:]}"
     return f" {plain}" if plain.startswith("_") else plain

@@ -45,6 +45,14 @@ _NAMED = 8
 Say = Callable[[str], None]
 
 
+class TakenDown(ArtosError):
+    """The cluster ``name`` was ended while it was waited for."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"cluster {name} was taken down meanwhile: `artos up` starts it again")
+
+
 class HeadEnded(ArtosError):
     """The head of a new cluster ended by itself. ``log`` is its log, ``last`` the end of that."""
 
@@ -221,7 +229,7 @@ def _wait(cluster: Cluster, launcher: Launcher, asked: Asked, seconds: float, sa
 
     Raises:
         HeadEnded: there is no head any more.
-        Refused: it was taken down meanwhile.
+        TakenDown: somebody has ended it meanwhile.
         EngineFailed: the engine does not answer, also at the end of that time.
     """
     deadline, said = Deadline(seconds), ""
@@ -243,8 +251,7 @@ def _wait(cluster: Cluster, launcher: Launcher, asked: Asked, seconds: float, sa
             without = Deadline(_WITHOUT_HEAD)
         elif without.passed and not launcher.inside:
             if not cluster.mark:
-                why = f"cluster {cluster.name} was taken down meanwhile"
-                raise Refused([f"{why}: `artos up` starts it again"])
+                raise TakenDown(cluster.name)
             raise HeadEnded(cluster.name, cluster.log(HEAD))
         if (news := "; ".join(started.missing)) != said:
             said = news
@@ -411,14 +418,15 @@ def _end(launcher: Launcher, indexes: Sequence[int], seconds: float, what: str, 
         if not (there := left()) or deadline.passed:
             break
         time.sleep(_LOOK)
-    failed = None
+    failed = list[EngineFailed]()
     for unit in there:
         try:
             launcher.stop(unit, now=True)
         except EngineFailed as fault:
-            failed = fault
-    if failed is not None:
-        raise failed
+            failed.append(fault)
+    if failed:
+        each = "; ".join(f"{fault.what}: {fault.why}" for fault in failed)
+        raise EngineFailed(failed[0].engine, f"end {what}", each)
     last = Deadline(_GONE)
     while there := left():
         if last.passed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 
@@ -42,14 +43,16 @@ def start(cluster: Cluster, index: int) -> None:
 def found(cluster: Cluster, index: int) -> Iterator[Unit]:
     """The unit of that index, if it lives.
 
-    It is known by its command: when a process began is reckoned from the clock, which may be set.
-    The folder in that command is another one if the cluster's was moved.
+    It is known by its command, and by the folder that it works in, which is the cluster's also
+    after that was moved: when a process began is reckoned from the clock, which may be set.
     """
     with suppress(OSError, ValueError, psutil.Error):
         pid, *_ = contents(cluster.note(index, _PID)).split()
         process = psutil.Process(int(pid))
         words, command = process.cmdline(), cluster.unit(index)
-        if (*words[1:-2], *words[-1:]) == (*command[1:-2], command[-1]):  # empty of one that ended
+        # Before these there is the interpreter, or what runs it; one that has ended has no words.
+        same = (words[-4:-2], words[-1:]) == ([*command[-4:-2]], [command[-1]])
+        if same and Path(process.cwd()).samefile(cluster.path):
             yield Unit(index, str(process.pid), "runs", "this machine", "", process.create_time())
 
 

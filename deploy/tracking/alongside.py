@@ -32,7 +32,7 @@ class Alongside(Closing):
         self._folder = Path()
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._not_begun: dict[str, str] = {}
-        """Why those did not begin of whom that is not told yet."""
+        """Why some did not begin, until that is told."""
         self._next = clock.now()
 
     @property

@@ -14,7 +14,7 @@ from artos.errors import Refused
 from artos.protocol.views import Status
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
-from artos.specs.fields import Count, Version
+from artos.specs.fields import MOST, Count, Version
 from artos.system.closing import Closing
 from artos.system.durable import write_durably
 from artos.system.locks import FileLock
@@ -32,8 +32,6 @@ from head.records.tracker import Tracked, Tracker
 FOLDER = "tracked"
 _WEIGHTS = ("best", "checkpoint")
 Open = Callable[[Tracked], Tracker]
-_PATIENCE = 10.0
-"""Seconds for which another process may go on sending what is left."""
 _ONE_NAME = r"\A(?!\.{0,2}\Z)[^/\x00-\x1f]{1,255}\Z|\A\Z"
 """Of a folder, or in an address: the file may be a stranger's, and the tracker has other runs."""
 
@@ -44,7 +42,7 @@ class Sent(msgspec.Struct, frozen=True):
     Of the rows that were written then, those are there whose newest evaluation is of the version
     ``evaluated``: the last one comes when training is over. Histograms go up to the steps and
     updates ``spread``. ``place`` is where that tracker keeps its runs. In records of earlier
-    versions it is "", and ``evaluated`` is -1.
+    versions it is "", and ``evaluated`` is that of every row that was written then.
     """
 
     id: Annotated[str, Meta(pattern=_ONE_NAME)] = ""
@@ -55,7 +53,10 @@ class Sent(msgspec.Struct, frozen=True):
     rows: Count = 0
     outcome: str = ""
     spread: tuple[Count, Count] = (0, 0)
-    evaluated: Version = -1
+    evaluated: Version = MOST
+
+
+_NOTHING = Sent(evaluated=-1)
 
 
 class Following(Closing):
@@ -71,7 +72,7 @@ class Following(Closing):
 
     def __init__(
         self, folder: Path, name: str, project: str, place: str, open_: Open,
-        patience: float = _PATIENCE,
+        patience: float,
     ) -> None:  # fmt: skip
         self._folder, self._state = folder, folder / FOLDER / f"{name}.json"
         plain, _ = run_config.read(folder, RunConfig)
@@ -87,9 +88,9 @@ class Following(Closing):
                 try:
                     known = msgspec.json.decode(contents(self._state), type=Sent)
                 except FileNotFoundError:
-                    known = Sent()
+                    known = _NOTHING
             here = known.place in ("", place) and known.project in ("", project)
-            self.sent = known if here else Sent()
+            self.sent = known if here else _NOTHING
             tracked = Tracked(folder.resolve().name, project, settings(plain), self.sent.id)
             self._tracker = open_(tracked)
             self._telling = Telling(self._tracker, self.sent.rows, self.sent.spread)

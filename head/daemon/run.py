@@ -145,7 +145,8 @@ class Run(msgspec.Struct):
     def is_up(self, up: RunUp) -> None:
         """Record that its process is registered."""
         self.up, self.accepted, self.without_room = up, True, ()
-        self.state = RUNNING if self.state == STARTING else self.state
+        if self.state == STARTING:  # it may have been given up meanwhile
+            self.state, self.outcome, self.why = RUNNING, "", ""
         with suppress(*UNREADABLE):
             planned = msgspec.json.decode(up.plan, type=_Planned)
             self.device = next(iter(planned.devices), CPU)

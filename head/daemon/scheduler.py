@@ -208,8 +208,8 @@ class Scheduler:
         outcome = run.outcome
         if not outcome and status is not None and status >= 0:
             outcome = ExitStatus(status).outcome
-        if outcome in _IN_VAIN and run.begins_again:
-            outcome, words = "", run.why or words
+        if run.begins_again:
+            outcome, words = "" if outcome in _IN_VAIN else outcome, run.why or words
         stopping, run.up = run.state == STOPPING, None
         no_room = outcome == _NO_ROOM
         outcome = "" if no_room else outcome

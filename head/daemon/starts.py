@@ -43,9 +43,9 @@ class Starts:
         self._since = {name: (epoch, now) for name, (epoch, _) in self._since.items()}
 
     def end_overdue(self, runs: Runs, now: float) -> Iterator[Kill]:
-        """End those that have been waited for too long; their runs have failed with that.
+        """Kill those that have been waited for too long; one that is there as long again, again.
 
-        One that is there for as long again is killed again.
+        A run that was up before begins once more, as after any death of its process.
         """
         for name, (epoch, since) in [*self._since.items()]:
             run = runs.by_name[name]
@@ -54,8 +54,9 @@ class Starts:
                 continue
             self._since[name] = epoch, now
             stopped = run.state == STOPPING
-            ended = ExitStatus.INTERRUPTED if stopped else ExitStatus.FAILED
-            run.outcome = ended.outcome
+            if stopped or not run.begins_again:
+                ended = ExitStatus.INTERRUPTED if stopped else ExitStatus.FAILED
+                run.outcome = ended.outcome
             run.why = (
                 f"its process had not registered after {seconds:,.0f} s and was killed: its log "
                 f"says how far it came (artos logs {name})"

@@ -73,7 +73,7 @@ class Engine(Launcher):
 
     @staticmethod
     def misasked(cluster: Cluster) -> list[str]:
-        """Whether there are hosts enough, which ssh takes for hosts."""
+        """Whether there are enough hosts, and each is one to ssh."""
         if wrong := [host for host in cluster.hosts if host.startswith("-") or " " in host]:
             return [f"ssh: --hosts: {host!r} is no host: write one a line" for host in wrong]
         if not cluster.hosts:
@@ -209,7 +209,11 @@ class Engine(Launcher):
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
             raise EngineFailed("ssh", f"{what} on {host}", said)
-        return done.stdout.partition(f"{_BEGINS}\n".encode())[2]
+        _, begun, told = done.stdout.partition(f"{_BEGINS}\n".encode())
+        if not begun:
+            why = "its shell did not run what it was sent, as a forced command does not"
+            raise EngineFailed("ssh", f"{what} on {host}", why)
+        return told
 
 
 def _files(index: int) -> dict[str, str]:

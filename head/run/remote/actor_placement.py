@@ -274,7 +274,7 @@ class ActorPlacement:
             return
         if isinstance(report, ActorReport) and isinstance(report.told, Ready):
             self.came = report.told.start == "moved"
-            self.memory *= self.came
+            self.memory = self.memory if self.came else 0
             self.held.taken_up()
         self.committed = max(self.committed, report.written)
         self._reports.append(report)

@@ -69,7 +69,7 @@ class Memories(Closing):
     def bring(self, source: str, target: str, number: int = 0, *, up: bool) -> bool:
         """Bring what actors on ``source`` share to ``target``, if that is ``up``; else only here.
 
-        Or the memory with that ``number``, which an actor needs that came to ``source`` itself.
+        With a ``number``: that memory, for an actor that came to ``source`` without it.
 
         Returns whether it is there, or cannot be brought there: nobody need wait for it. Ask again
         until then.
@@ -98,7 +98,7 @@ class Memories(Closing):
     def name(self, source: str, target: str, number: int = 0) -> str:
         """What bundles of actors from ``source`` to ``target`` may be without; "": nothing.
 
-        Of an actor that came to ``source`` itself and needs that ``number``: whether that is it.
+        With a ``number``: its name, for an actor that came to ``source`` without it.
         """
         memory = self._memories.get(number or self._newest.get(source, 0))
         usable = memory is not None and memory.whole and target not in memory.refused
@@ -193,9 +193,9 @@ class Memories(Closing):
             memory.refused.discard(node)
 
     def keep(self, needed: Collection[str], numbers: Collection[int] = ()) -> None:
-        """Remove memory of nodes that are gone, but what bundles are without, by its name.
+        """Remove memory of nodes that are gone unless a bundle is without it, by its name.
 
-        So does what has one of these ``numbers`` stay. What is late is given up.
+        That with one of these ``numbers`` stays, too. What is late is given up.
         """
         newest = {*self._newest.values()}
         for number, memory in tuple(self._memories.items()):

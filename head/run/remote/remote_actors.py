@@ -296,7 +296,8 @@ class RemoteActors:
         for actor in self._departures.due():
             self._leave_if_idle(actor)
         # The processes of those that came without it need it, wherever they go.
-        came = {actor.memory for actor in self.passers.values()}
+        lives = (actor for actor in self.passers.values() if actor.has_process and actor.wanted)
+        came = {actor.memory for actor in lives}
         self._memories.keep(self._bundles.all_without, came)
         if self._new_terms:
             actors, self._new_terms = [*self._new_terms], {}

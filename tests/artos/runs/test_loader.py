@@ -57,9 +57,9 @@ def test_a_file_whose_import_was_interrupted_is_imported_anew(file: Path, ends: 
     [
         (
             'if __name__ == "__main__":\n    ',
-            "'mine' where it is imported: .*__main__",
+            "'mine' once it is imported, .*__main__",
         ),
-        ("artos.run(1)\n", "'mine' where it is imported: .*a call that starts a run"),
+        ("artos.run(1)\n", "'mine' once it is imported, .*a call that starts a run"),
         ("def make():\n    ", "has no object 'mine': did you mean mines"),
     ],
 )

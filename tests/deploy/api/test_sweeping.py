@@ -215,6 +215,20 @@ def test_each_choice_has_a_folder_of_its_own(grids: Any, begun: Any, tmp_path: P
     assert len({folder for *_, folder in begun}) == len(begun) == sum(choices)
 
 
+def test_a_folder_has_a_name_that_fits_whatever_is_chosen(begun: Any, tmp_path: Path) -> None:
+    grid: Any = {"lr": [0.001], "hidden": [[64] * 200, [64] * 201], "env": ["é" * 300, "a/" * 300]}
+    artos.sweep("ppo", folder=tmp_path / "s", grid=grid, seeds=1)
+    names = {folder.name.encode() for *_, folder in begun}
+    assert len(names) == 4
+    assert max(map(len, names)) < 256
+
+
+def test_a_setting_may_have_the_name_of_an_argument_of_others(begun: Any, tmp_path: Path) -> None:
+    grid: Any = {"lr": [0.001], "grid": [4, 8], "where": ["left"], "say": [1]}
+    artos.sweep("ppo", folder=tmp_path / "s", grid=grid, seeds=1, on_disk=3)
+    assert [settings["grid"] for settings, *_ in begun] == [4, 8]
+
+
 def test_all_wrong_arguments_are_told_at_once(begun: Any, tmp_path: Path) -> None:
     wrong: dict[str, Any] = {
         "grid": [1], "seeds": "3", "at_once": None, "folder": 4, "cluster": 5, "say": "loud",

@@ -10,7 +10,7 @@ import pytest
 from artos.errors import Refused
 from artos.transport.keys import make_keys
 from deploy.launchers import bringing_up
-from deploy.launchers.bringing_up import Started, down, up
+from deploy.launchers.bringing_up import Started, TakenDown, down, up
 from deploy.launchers.cluster import HEAD, RECORD, VARIABLE, Cluster, load
 from deploy.launchers.launcher import EngineFailed, Launcher, Unit
 
@@ -123,7 +123,7 @@ def test_what_never_comes_back_can_be_left_behind(
     monkeypatch.setattr(bringing_up, "_MARGIN", -lab.notice)
     up(lab, 0.0, print)
     desk.start([0, 1])
-    desk.out_of_reach = {HEAD, 0}
+    desk.out_of_reach = {HEAD, 0, 1}
 
     def clear(_: Desk) -> None:
         raise EngineFailed("desk", "remove its keys", "no route to it")
@@ -132,11 +132,13 @@ def test_what_never_comes_back_can_be_left_behind(
     monkeypatch.setattr(type(lab), "head_seconds", 0.0)
     said: list[str] = []
     down("lab", said.append, forget=True)
-    assert [unit.index for unit in desk.there] == [HEAD, 0]
-    left = [each for each in said if each.startswith("left behind: ")]
-    assert [each.split(":")[1].strip() for each in left] == [
-        "desk did not stop unit -1", "desk did not stop unit 0", "desk did not remove its keys"
-    ]  # fmt: skip
+    assert [unit.index for unit in desk.there] == [HEAD, 0, 1]
+    assert [each for each in said if each.startswith("left behind: ")] == [
+        "left behind: desk did not end the head: its runs save: stop unit -1: no route to it",
+        "left behind: desk did not end 2 workers: stop unit 0: no route to it; stop unit 1: no "
+        "route to it",
+        "left behind: desk did not remove its keys: no route to it",
+    ]
     assert not (lab.path / RECORD).exists()
 
 
@@ -191,7 +193,7 @@ def test_who_waits_for_a_cluster_that_is_taken_down_is_told(
         if what.startswith("waiting for"):
             down("lab", said.append)
 
-    with pytest.raises(Refused, match="cluster lab was taken down meanwhile: `artos up` starts"):
+    with pytest.raises(TakenDown, match="cluster lab was taken down meanwhile: `artos up` starts"):
         up(lab, 60.0, say)
 
 

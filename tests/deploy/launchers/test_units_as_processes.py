@@ -29,8 +29,11 @@ def lab(tmp_path: Path) -> Iterator[Cluster]:
         python=sys.executable,
     )  # fmt: skip
     lab.save()
-    (lab.path / "deploy" / "launchers").mkdir(parents=True)
-    (lab.path / "deploy" / "launchers" / "unit.py").write_text("import signal\nsignal.pause()\n")
+    package = lab.path / "deploy" / "launchers"
+    package.mkdir(parents=True)
+    for place in (package.parent, package):
+        (place / "__init__.py").touch()
+    (package / "unit.py").write_text("import signal\nsignal.pause()\n")
     before = {*psutil.Process().children()}
     yield lab
     for process in {*psutil.Process().children()} - before:

@@ -334,7 +334,8 @@ def test_each_tracker_has_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_an_earlier_version_sent_is_not_sent_again(path: Path) -> None:
-    finished(path)
+    with running(path) as (_, log):
+        log.write(msgspec.structs.replace(at(100), evaluation={"version": 1, "mean_return": 9.0}))
     (path / "tracked").mkdir()
     file = path / "tracked" / "wandb.json"
     file.write_text('{"id": "abc of a run", "steps": 100, "updates": 1, "rows": 1}')

@@ -63,6 +63,20 @@ def test_one_that_was_up_before_begins_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("up_before", [True, False])
+def test_one_that_registers_in_the_end_goes_on(up_before: bool, world: World) -> None:
+    """What was to kill it was lost on its way to another machine."""
+    run = world.submit("r1")
+    if up_before:
+        assert world.scheduler.run_up(world.run_up(run))
+        world.ended("r1", -9)
+    hangs(world)
+    assert world.scheduler.run_up(world.run_up(run))
+    world.news("r1")
+    world.turn()
+    assert (run.state, run.outcome, run.why) == ("running", "", "")
+
+
+@pytest.mark.parametrize("up_before", [True, False])
 def test_one_that_is_told_to_stop_meanwhile_was_interrupted(up_before: bool, world: World) -> None:
     if up_before:
         world.begin("r1")
