@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,12 @@ from head.records.progress_log import Row, read_history
 
 RETURN = "return"
 """The mean return of the last 100 episodes, at each; other curves are columns of progress.csv."""
+_RATES = {
+    "held/cpus": "usage/cpu_seconds_held", "used/cpus": "usage/cpu_seconds_used",
+    "held/devices": "usage/device_seconds_held", "used/devices": "usage/device_seconds_used",
+    "waiting/slot": "usage/waits/slot", "waiting/device": "usage/waits/device",
+}  # fmt: skip
+"""Curves of how many are held, used or waited for at a time: by how much these seconds grow."""
 _POINTS = 400
 _ACROSS = ("steps", "seconds", "updates")
 
@@ -83,13 +89,14 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     faults: dict[str, str] = {}
     for name, folder in folders.items():
         try:
-            history = read_history(folder / "progress.csv")
+            history = [*_with_rates(read_history(folder / "progress.csv"))]
             named.update(*history[-1:])
             columns |= {
                 column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
             }
-            if any(_column(history[-1:], UPDATES)):  # one that has just begun may make steps
-                made += _column(history[-1:], "steps").tolist()
+            last = [row for row in history[-1:] if _is_number(row.get("steps"))]
+            # One that has just begun may make steps yet.
+            made += [float(row["steps"]) for row in last if row.get(UPDATES) not in (None, "0")]
             x, y = _points(folder, history, what, across)
             kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(np.int64))
             run = ReadRun(folder)
@@ -122,6 +129,20 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     played = {name: each for name, each in played.items() if each}
     below = UPDATES if across == "steps" and made and not any(made) else across
     return Curves(what, below, lines, groups, played, sorted(columns), faults)
+
+
+def _with_rates(history: Iterable[Row]) -> Iterator[Row]:
+    """The rows with the columns of ``_RATES``, between each row and the one before."""
+    before = dict.fromkeys(("seconds", *_RATES.values()), 0.0)
+    for row in history:
+        now = {name: float(row[name]) for name in before if _is_number(row.get(name))}
+        passed = now.get("seconds", 0.0) - before["seconds"]
+        yield row | {
+            rate: f"{(now[column] - before[column]) / passed:.6g}"
+            for rate, column in _RATES.items()
+            if passed > 0 and now.get(column, -1.0) >= before[column]
+        }
+        before |= now
 
 
 def _points(folder: Path, history: list[Row], what: str, across: str) -> tuple[Floats, Floats]:

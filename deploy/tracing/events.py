@@ -188,6 +188,8 @@ class Tracer:
         yield from waits
         yield from _rested(row, line, begun, waits)
         facts = {k: v for k, v in line.items() if k not in _TOLD}
+        if DEVICE_WAIT in times:  # a lease lasts as long as what it is for
+            facts["leased"] = line.get("seconds", 0.0)
         if not method:  # it was fired before the first line that is read
             samples = actor_of(member) is not None
             role, method = (ACTORS, "sample") if samples else (member, "done")

@@ -3,7 +3,7 @@
 
 const COLORS = ["#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e08e0b", "#56b4e9", "#7a4fb5", "#6b7280"];
 const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#e3e8ee", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
-const WAITS = { rows: "#dfe5ec", version: "#e9e2f3", slot: "#f4c9b3", process: "#f6dfae", firing: "#eceff3" };
+const WAITS = { rows: "#dfe5ec", version: "#e9e2f3", slot: "#f4c9b3", process: "#f6dfae", device: "#f3c6d6", firing: "#eceff3" };
 const $ = (id) => document.getElementById(id);
 
 function el(tag, attributes = {}, ...children) {

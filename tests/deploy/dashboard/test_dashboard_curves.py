@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from artos.protocol.views import Status
@@ -49,6 +50,21 @@ def test_rows_and_evaluations_stand_at_the_same_places(
     found = curves({"r": tmp_path / "r"}, across=across)
     assert found.across == below
     assert [at for at, *_ in found.evaluations["r"]] == pytest.approx(places)
+
+
+def test_what_a_run_holds_is_a_curve_over_time_also_once_it_is_over(tmp_path: Path) -> None:
+    """Its progress has sums of seconds; a last row without time tells of none."""
+    rows = [(2.0, 4.0, 0.5), (4.0, 4.0, 1.5), (4.0, 4.0, 1.5), (8.0, 5.0, 1.5)]
+    with RunFolder.create(tmp_path / "r", CONFIG) as folder, ProgressLog(folder) as log:
+        for number, (seconds, held, waited) in enumerate(rows, 1):
+            usage = {"cpu_seconds_held": held, "waits/slot": waited}
+            status = Status("ppo", "CartPole-v1", seconds=seconds, steps=number, updates=number)
+            log.write(msgspec.structs.replace(status, usage=usage))
+    found = curves({"r": tmp_path / "r"}, "held/cpus", "seconds")
+    assert {"held/cpus", "waiting/slot"} < {*found.columns}
+    assert (found.curves[0].x, found.curves[0].y) == ([2.0, 4.0, 8.0], [2.0, 0.0, 0.25])
+    (waits,) = curves({"r": tmp_path / "r"}, "waiting/slot", "seconds").curves
+    assert waits.y == [0.25, 0.5, 0.0]
 
 
 @pytest.mark.parametrize(("across", "places"), [("updates", [1, 2]), ("seconds", [1, 2])])

@@ -95,6 +95,16 @@ def test_how_an_actor_rested_is_within_its_waits() -> None:
     assert "rested" not in found[-1]["args"]
 
 
+@pytest.mark.parametrize(("more", "told"), [({}, []), ({"wait_for_device": 0.0}, [0.1])])
+def test_an_update_on_a_leased_device_says_how_long_it_had_it(
+    more: dict[str, float], told: list[float]
+) -> None:
+    """Also one that did not have to wait for it."""
+    update = {**IN_TURN[6], "times": {"learn": 0.07, **more}}
+    found = rows(traced(*IN_TURN[:6], update))["learner"]
+    assert [e["args"]["leased"] for e in found if "leased" in e.get("args", {})] == told
+
+
 def test_a_wait_is_for_what_was_missing_last() -> None:
     """Rows of an actor, a version of the learner, then maybe a process to run in."""
     late = {"t": 1.2, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.1, "waited": 0.1}

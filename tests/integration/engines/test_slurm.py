@@ -86,7 +86,7 @@ def is_clean(cluster: Slurm) -> bool:
 
 
 def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
-    """Preempted, cancelled, failed: each time another worker of that name comes, no row is lost."""
+    """Preempted, cancelled, failed: each time another worker comes, and no row is lost."""
     started = up(cluster, "2")
     assert {node["name"] for node in started["nodes"]} == {f"{NAME}-0", f"{NAME}-1"}
     assert started["head"].startswith("tcp://")

@@ -10,9 +10,9 @@ import pytest
 from helpers import ROOT
 from real_runs import Artos
 
-pytestmark = [pytest.mark.long, pytest.mark.exhaustive, pytest.mark.processes]
+pytestmark = [pytest.mark.long, pytest.mark.processes]
 
-SEEDS = (1, 2, 3)
+SEEDS = (1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in (2, 3)))
 DOORS = 12
 
 
@@ -31,9 +31,10 @@ def opened(home: Path, seed: int, *, branch: bool) -> float:
     return float(last["mean_return"])
 
 
-def test_the_page_of_branches_beats_plain_ppo_at_equal_environment_steps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_page_of_branches_beats_plain_ppo_at_equal_environment_steps(
+    seed: int, tmp_path: Path
+) -> None:
     shutil.copy(ROOT / "docs" / "examples" / "my_branches.py", tmp_path)
-    branched = [opened(tmp_path, seed, branch=True) for seed in SEEDS]
-    plain = [opened(tmp_path, seed, branch=False) for seed in SEEDS]
-    assert branched == [DOORS] * len(SEEDS)
-    assert max(plain) < DOORS * 0.75
+    assert opened(tmp_path, seed, branch=True) == DOORS
+    assert opened(tmp_path, seed, branch=False) < DOORS * 0.75

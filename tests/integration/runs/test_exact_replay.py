@@ -211,6 +211,8 @@ def test_until_an_update_that_there_is_not(short: Path) -> None:
     found = repeated(short, "--until", 99)
     assert found.status == 0, found.err
     assert found.out.splitlines()[-1].endswith("ends there: the run has no version 99")
+    found = repeated(short, "--until", 99, "--verify")
+    assert found.status == 1, "there is more that was to be verified"
 
 
 def test_a_debugger_before_an_update(short: Path) -> None:

@@ -206,6 +206,27 @@ def test_every_file_in_every_other_way(
     check_damaged(whole, name, damage, tmp_path / "r0", readers)
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that can be replayed, as its members were processes."""
+    path = tmp_path_factory.mktemp("runs") / "recorded"
+    words = ("run", "ppo", "--total-steps", "384", "--run-dir", str(path), "--json")
+    assert main([*words, "--set", "steps=16", "--set", "minibatches=2"]) == 0
+    return path
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_imported")
+@pytest.mark.parametrize("name", ["replay/learner-0.tape", "journal.jsonl"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_replay_of_a_damaged_record(
+    name: str, damage: Damage, recorded: Path, tmp_path: Path
+) -> None:
+    replay = {"replay": SLOW["replay"]}
+    check(recorded, replay)
+    check_damaged(recorded, name, damage, tmp_path / "r0", replay)
+
+
 def damaged_fields(whole: Path, name: str) -> Iterator[tuple[str, str]]:
     """Every field of a file in every wrong way: what was done, and the file's text."""
     text = (whole / name).read_text()
