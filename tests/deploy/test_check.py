@@ -170,6 +170,7 @@ def test_all_faults_at_once_with_status_2(capsys: pytest.CaptureFixture[str]) ->
     assert "actions are Text" in said
 
 
+@pytest.mark.long
 def test_a_deadline_names_what_was_under_way() -> None:
     with pytest.raises(DeadlineExceeded, match="own_suite:hang: making the environment"):
         examined("own_suite:hang", 30)

@@ -45,6 +45,9 @@ def leaked(before: Mapping[str, set[str]]) -> list[str]:
     """What is there now and was not before, in words; garbage does not count."""
     found = _difference(before)
     if found:
+        for thread in threading.enumerate():
+            if f"thread: {thread.name} ({thread.ident})" in found:
+                thread.join(_END_SECONDS)  # what has done its work may need a moment to end
         gc.collect()
         found = _difference(before)
     return found
