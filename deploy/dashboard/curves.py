@@ -90,10 +90,9 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     for name, folder in folders.items():
         try:
             history = [*_with_rates(read_history(folder / "progress.csv"))]
-            named.update(*history[-1:])
-            columns |= {
-                column for column, cell in (history or [{}])[-1].items() if _is_number(cell)
-            }
+            for row in history[-2:]:  # in the last one no time may have passed, so it has no rates
+                named.update(row)
+                columns |= {column for column, cell in row.items() if _is_number(cell)}
             last = [row for row in history[-1:] if _is_number(row.get("steps"))]
             # One that has just begun may make steps yet.
             made += [float(row["steps"]) for row in last if row.get(UPDATES) not in (None, "0")]

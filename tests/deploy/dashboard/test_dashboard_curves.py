@@ -65,6 +65,10 @@ def test_what_a_run_holds_is_a_curve_over_time_also_once_it_is_over(tmp_path: Pa
     assert (found.curves[0].x, found.curves[0].y) == ([2.0, 4.0, 8.0], [2.0, 0.0, 0.25])
     (waits,) = curves({"r": tmp_path / "r"}, "waiting/slot", "seconds").curves
     assert waits.y == [0.25, 0.5, 0.0]
+    progress = tmp_path / "r" / "progress.csv"
+    progress.write_text(f"{(text := progress.read_text())}{text.splitlines()[-1]}\n")
+    again = curves({"r": tmp_path / "r"}, "held/cpus", "seconds")
+    assert (again.columns, again.curves) == (found.columns, found.curves)
 
 
 @pytest.mark.parametrize(("across", "places"), [("updates", [1, 2]), ("seconds", [1, 2])])
