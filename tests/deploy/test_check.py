@@ -116,7 +116,9 @@ def test_what_its_seed_does_not_decide(capsys: pytest.CaptureFixture[str]) -> No
     assert "observations.words: text, left out" in said
 
 
-@pytest.mark.parametrize("command", [("check",), ("explain", "ppo", "--env")])
+@pytest.mark.parametrize(
+    "command", [("check",), pytest.param(("explain", "ppo", "--env"), marks=pytest.mark.long)]
+)
 def test_goals_are_seen_and_may_be_relabelled(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "report": ("learned",),
 }
 """Commands that are to be had without a cluster."""
+LONG = ("simulate", "record", "plot")
 KEYS = {"why": {"bottleneck", "advice", "shares"}}
 """What scripts go by."""
 OF_A_CLUSTER = {
@@ -107,7 +108,10 @@ def test_the_readme_says_which_commands_do_not_take_it(capsys: pytest.CaptureFix
     assert all("--json" not in said(command, capsys) for command in exceptions)
 
 
-@pytest.mark.parametrize("command", HERE)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(each, marks=[pytest.mark.long] * (each in LONG)) for each in HERE],
+)
 def test_what_is_printed_is_json(
     command: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,7 @@ def test_what_a_rival_started_ends_with_it(tmp_path):
     assert gone(pid_file)
 
 
+@pytest.mark.long
 def test_what_a_rival_started_ends_at_the_deadline(tmp_path):
     pid_file = tmp_path / "pid"
     hanging = DAEMON + "\nchild.wait()"

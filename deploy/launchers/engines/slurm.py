@@ -89,8 +89,15 @@ class Engine(Launcher):
             )
         except EngineFailed:
             return found
-        if not re.search(r"^PreemptType\s*=\s*preempt/partition_prio", config, re.MULTILINE):
-            return found  # or the quality of service decides, of which nothing is known
+        by = re.search(r"^PreemptType\s*=\s*preempt/(\w+)", config, re.MULTILINE)
+        named = any(word.startswith("--qos") for word in self._cluster.head_options)
+        if by and by[1] == "qos" and not named:  # which preempts which only the accounting knows
+            found.append(
+                "slurm: the head may be preempted, as that goes by quality of service here: give "
+                "--head-options one that no other preempts (--qos=NAME)"
+            )
+        if not by or by[1] != "partition_prio":
+            return found
         told = [
             dict(word.split("=", 1) for word in line.split() if "=" in word)
             for line in partitions.splitlines()

@@ -261,7 +261,7 @@ def test_environments_are_a_multiple_of_the_agents(here: Path) -> None:
     assert "valid" in {key.name for key in RolloutActor("pettingzoo:guessing", envs=3).data_keys()}
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("dqn", marks=pytest.mark.long)])
 def test_all_agents_learn_with_one_policy(here: Path, algorithm: str) -> None:
     """Whoever repeats its cue gets 2, 3 and 4: the best mean is 3, that of guessing 1.5."""
     own: dict[str, Any] = {"after": 200} if algorithm == "dqn" else {"lr": 3e-3, "steps": 32}

@@ -89,6 +89,7 @@ def test_what_watching_it_raises_stops_the_run_which_saves() -> None:
     assert (run.name, run.outcome) == ("pruned", "interrupted")
 
 
+@pytest.mark.long
 def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     shutil.copy(ROOT / "docs" / "examples" / "my_algo.py", script)

@@ -132,7 +132,7 @@ PartitionName=long AllowGroups=ALL Default=NO QoS=N/A GraceTime=0 PreemptMode=OF
         ({"worker_options": ("-p", "long")}, "partition_prio", ""),
         ({"worker_options": ("-c", "8", "-plong,spot")}, "partition_prio", "partition spot"),
         ({"worker_options": ("--partition",)}, "partition_prio", ""),
-        ({}, "qos", ""),  # that has times of its own
+        ({"head_options": ("--qos=first",)}, "qos", ""),  # that has times of its own
         ({}, "none", ""),
     ],
 )
@@ -168,6 +168,8 @@ def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch, by: str, partitions: s
         (("--partition=long",), "partition_prio", ""),  # there is none above it
         (("--partition=apart",), "partition_prio", ""),
         ((), "none", ""),
+        (("-p", "long"), "qos", "goes by quality of service here: give --head-options"),
+        (("--qos=first",), "qos", ""),
     ],
 )
 def test_a_head_that_may_be_preempted_is_told(

@@ -110,6 +110,7 @@ def test_the_head_begins_as_many_runs_as_there_is_room_for() -> None:
     assert found.waits["start"]["longest"] == pytest.approx(6.0)
 
 
+@pytest.mark.long
 def test_slots_that_wait_for_learners_are_of_use_to_more_runs() -> None:
     """32 runs of 2 actors on 8 slots; their updates take as long as their rounds."""
     runs = workload(actors=2, updates=40, round_s=LogNormal(1.0, 0.2), runs=32)

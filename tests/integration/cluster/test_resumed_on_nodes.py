@@ -106,6 +106,7 @@ def begin_drawing(cluster: Cluster) -> None:
     cluster.until_update(10)
 
 
+@pytest.mark.long
 def test_rows_of_a_run_that_was_stopped_are_learned_from_once(cluster: Cluster) -> None:
     """Actors were ahead of the learner; environments go on in mid-episode, on the other node."""
     with cluster.slowly():

@@ -142,7 +142,12 @@ def test_each_array_of_each_kind_of_environment(part: int, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("observed", "shown"), ("acted", "made"), ("shown", "made")]
+    ("first", "second"),
+    [
+        pytest.param("observed", "shown", marks=pytest.mark.long),
+        ("acted", "made"),
+        ("shown", "made"),
+    ],
 )
 def test_each_two_habits(first: str, second: str) -> None:
     """Those that have nothing to do with an algorithm, in thousandths of the time of a run."""

@@ -311,6 +311,7 @@ def test_a_drained_node_is_left_by_all_and_its_worker_ends(cluster: Cluster, cod
     assert cluster.stop() == {"w1": 0, "w2": 0, "head": 0}
 
 
+@pytest.mark.long
 def test_a_worker_leaves_before_its_time_is_over(cluster: Cluster, tmp_path: Path) -> None:
     joined = tmp_path / "joined"
     worker = cluster.start_worker("w1", "--lifetime", 13, "--stop-seconds", 1, "--joined", joined)

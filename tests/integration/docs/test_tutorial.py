@@ -323,6 +323,7 @@ def test_own_environment_runs(user: UserFolder) -> None:
     assert user.summary()["env"] == "my_env:make"
 
 
+@pytest.mark.long
 def test_explain_runs_nothing(user: UserFolder) -> None:
     shown = user.artos("explain", "my_trigger.py:staggered")
     assert shown.returncode == 0, shown.stderr

@@ -44,7 +44,10 @@ def assert_same(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> No
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] * (name == "pictures")) for name in WORKLOADS],
+)
 def test_the_sum_is_the_gradient_of_the_whole(name: str, tmp_path: Path) -> None:
     settings = WORKLOADS[name]
     wanted = expected(tmp_path, **settings)

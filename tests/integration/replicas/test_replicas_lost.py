@@ -50,6 +50,7 @@ def test_killed_while_the_other_one_waits(waits: Member, dies: Member, together:
             np.testing.assert_array_equal(run.arrays[name], array, err_msg=name)
 
 
+@pytest.mark.long
 def test_one_that_stands_still_is_named(together: Make) -> None:
     with together("ppo", 2, deadline=10.0, **PPO) as run:
         pid = run.pid(SECOND)

@@ -265,6 +265,7 @@ def test_past_versions_of_every_policy_are_saved_and_played(home: Path) -> None:
     assert played.status == 0, played.err
 
 
+@pytest.mark.long
 def test_past_versions_of_several_policies_are_met_as_if_a_run_had_never_stopped(
     home: Path,
 ) -> None:

@@ -47,7 +47,10 @@ GUESSING = ("--env", "pettingzoo:guessing(uneven=True)", "--set", "envs=6")
 NEAR = ("--env", "pettingzoo:near_numbers", "--set", "envs=2")
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "r2d2", "sac"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["dqn", *(pytest.param(name, marks=pytest.mark.long) for name in ("rainbow", "r2d2", "sac"))],
+)
 def test_each_agent_has_a_learner_that_draws_where_agents_are_separate(
     algorithm: str, folder: Path
 ) -> None:
@@ -90,8 +93,10 @@ def settings(ways: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     "ways",
-    ["draws draws", "episodes episodes", "draws episodes", "episodes draws", "rounds draws",
-     "draws rounds", "rounds episodes"],
+    ["draws episodes", "rounds draws",
+     *(pytest.param(ways, marks=pytest.mark.long)
+       for ways in ("draws draws", "episodes episodes", "episodes draws", "draws rounds",
+                    "rounds episodes"))],
 )  # fmt: skip
 def test_each_learner_has_the_rows_of_its_agents_in_its_way(ways: str, folder: Path) -> None:
     """Each draws as often as it says, or has each episode once; blocks hold a third of all rows.
@@ -162,7 +167,11 @@ def _require_same_actions(run: Path, arrays: Mapping[str, Any]) -> None:
         artos.load(run, policy="other", trust=True)
 
 
-@pytest.mark.parametrize("greedy", [(), ("--greedy",)], ids=["as trained", "greedy"])
+@pytest.mark.parametrize(
+    "greedy",
+    [pytest.param((), marks=pytest.mark.long), ("--greedy",)],
+    ids=["as trained", "greedy"],
+)
 def test_a_policy_draws_from_games_that_were_recorded(
     greedy: tuple[str, ...], folder: Path
 ) -> None:
@@ -195,7 +204,13 @@ def test_a_policy_draws_from_games_that_were_recorded(
     assert ended.summary["progress"]["metrics/shown"] == BATCH // 4
 
 
-@pytest.mark.parametrize("ways", ["draws draws", "episodes episodes", "draws episodes"])
+@pytest.mark.parametrize(
+    "ways",
+    [
+        "draws episodes",
+        *(pytest.param(f"{way} {way}", marks=pytest.mark.long) for way in ("draws", "episodes")),
+    ],
+)
 def test_all_go_on_as_if_nothing_had_happened(
     ways: str, folder: Path, interrupt: Callable[[int], None]
 ) -> None:

@@ -65,9 +65,12 @@ CASES = {
     "d4pg": ("d4pg", *REPLAY),
     "crossq": ("crossq", *REPLAY, "--set", "critic_hidden=16"),
 }  # fmt: skip
+LONG = ("a2c, scaled", "trpo", "dqn, masked", "sac", "td3", "ddpg", "d4pg", "crossq")
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.long] * (case in LONG)) for case in CASES]
+)
 def test_the_rows_are_those_of_an_actor_that_acts(
     case: str, artos: Callable[..., Outcome], home: Path
 ) -> None:

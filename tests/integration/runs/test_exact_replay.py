@@ -207,6 +207,7 @@ def test_until_an_update(short: Path) -> None:
     assert lines[-1] == "3 versions, all as in the run"
 
 
+@pytest.mark.long
 def test_until_an_update_that_there_is_not(short: Path) -> None:
     found = repeated(short, "--until", 99)
     assert found.status == 0, found.err
@@ -223,6 +224,7 @@ def test_a_debugger_before_an_update(short: Path) -> None:
     assert found.out.splitlines()[-1] == "6 versions, all as in the run"
 
 
+@pytest.mark.long
 def test_a_debugger_that_is_left(short: Path) -> None:
     found = repeated(short, "--break", 3, typed="q\n")
     assert found.status == 0, found.err

@@ -50,7 +50,12 @@ def slow(home: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("factory", "call"), [("Reset", "reset"), ("Step", "step"), ("make", "being made")]
+    ("factory", "call"),
+    [
+        ("Step", "step"),
+        pytest.param("Reset", "reset", marks=pytest.mark.long),
+        pytest.param("make", "being made", marks=pytest.mark.long),
+    ],
 )
 def test_it_is_named_with_the_call(
     factory: str, call: str, slow: Path, artos: Callable[..., Outcome]

@@ -111,6 +111,7 @@ def test_two_runs_take_turns(start: Start) -> None:
     assert ready["device"] == "cpu:0"
 
 
+@pytest.mark.long
 def test_a_learner_killed_in_mid_lease(start: Start) -> None:
     """The next one runs; it is started again and has its turn after that."""
     first = start("first", hangs=True)

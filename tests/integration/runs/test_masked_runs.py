@@ -95,7 +95,7 @@ def test_what_was_trained_keeps_to_the_mask(algorithm: str, env: str, home: Path
             trained.act(obs, mask=np.zeros(5))
 
 
-@pytest.mark.parametrize("env", ["in_observation", "in_info"])
+@pytest.mark.parametrize("env", ["in_observation", pytest.param("in_info", marks=pytest.mark.long)])
 def test_the_exported_program_keeps_to_the_mask(env: str, home: Path) -> None:
     inline(home, "ppo", env)
     trained = artos.load(home / "r")

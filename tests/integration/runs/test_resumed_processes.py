@@ -48,6 +48,7 @@ def resumed(artos: Callable[..., Outcome], before: Manifest) -> Outcome:
     return again
 
 
+@pytest.mark.long
 def test_episodes_and_random_streams_go_on(
     start: Callable[..., Artos], artos: Callable[..., Outcome], home: Path
 ) -> None:

@@ -65,7 +65,9 @@ def server(tmp_path: Path) -> Iterator[TextServer]:
     running.kill()
 
 
-@pytest.mark.parametrize("max_lag", [0, 1, 2])
+@pytest.mark.parametrize(
+    "max_lag", [pytest.param(0, marks=pytest.mark.long), 1, pytest.param(2, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize(
     "weights", ["block", "files", pytest.param("http", marks=pytest.mark.processes)]
 )

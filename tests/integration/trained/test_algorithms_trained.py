@@ -17,13 +17,16 @@ ENVS = dict.fromkeys((*ON_POLICY, "dqn", "rainbow", "apex", "r2d2"), "CartPole-v
 ENVS |= {"es": "CartPole-v1"}
 ENVS |= dict.fromkeys(("sac", "td3", "ddpg", "d4pg", "crossq"), "Pendulum-v1")
 ENVS |= {"grpo": "ReverseText-v0"}
+LONG = ("a2c", "appo", "trpo", "rainbow", "apex", "td3", "ddpg", "d4pg", "crossq")
 
 
 def test_all_algorithms_are_here() -> None:
     assert ENVS.keys() == BUILT_IN.keys()
 
 
-@pytest.mark.parametrize("name", ENVS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in ENVS]
+)
 def test_it_is_used(name: str, train: Any, tmp_path: Path) -> None:
     # Four actors sample while little is learned, and Rainbow at first does one thing only.
     steps = 2_500 if name in ("apex", "r2d2", "rainbow") else 1_100

@@ -259,7 +259,9 @@ def check_fields(
 FIELDS = ("config.json", "summary.json", "checkpoint/manifest.json", "journal.jsonl")
 
 
-@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize(
+    "name", [*FIELDS[:2], *(pytest.param(name, marks=pytest.mark.long) for name in FIELDS[2:])]
+)
 def test_some_fields(name: str, whole: Path, tmp_path: Path) -> None:
     rnd = random.Random(name)
     share = SAMPLE / len(FIELDS) / sum(1 for _ in damaged_fields(whole, name))
