@@ -23,18 +23,6 @@ _MAP_FIXED = 0x10
 _FAILED = ctypes.c_void_p(-1).value
 
 
-def free_bytes(folder: Path) -> int:
-    """Bytes that may still be allocated in the filesystem of ``folder``."""
-    from artos.system.shm import allowed_bytes  # noqa: PLC0415  # one process needs none of it
-
-    stat = os.statvfs(folder)
-    free = stat.f_bavail * stat.f_frsize
-    if (allowed := allowed_bytes(folder)) is None:
-        return free
-    taken = (stat.f_blocks - stat.f_bfree) * stat.f_frsize
-    return max(0, min(free, allowed - taken))
-
-
 class Segment:
     """One mapped file. The mapping holds no descriptor, so its process can be checkpointed."""
 
@@ -62,6 +50,9 @@ class Segment:
         except OSError as error:
             os.unlink(name, dir_fd=folder)
             if error.errno == errno.ENOSPC:
+                # One process needs none of that else.
+                from artos.system.shm import free_bytes  # noqa: PLC0415
+
                 raise ShmTooSmall(size, free_bytes(path.parent), str(path.parent)) from error
             if error.errno == errno.EFBIG:
                 limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)

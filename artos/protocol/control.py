@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 21
+PROTOCOL = 22
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 

@@ -13,12 +13,17 @@ from artos.specs.members import Member
 
 
 class ExecutorUp(Message, frozen=True, tag=True):
-    """Executor → run: ready for actors. ``criu`` is the version of CRIU there, "" for none."""
+    """Executor → run: it is there; said again when it is ``warm``: actors can be at work then.
+
+    What they share may be brought there before that. ``criu`` is the version of CRIU there, "" for
+    none.
+    """
 
     node: Name
     epoch: Count
     slots: Few
     criu: Line = ""
+    warm: bool = True
 
 
 class Start(Message, frozen=True, tag=True):

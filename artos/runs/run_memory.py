@@ -25,7 +25,7 @@ from artos.buffer.request_block import RequestBlock
 from artos.buffer.request_block import block_bytes as request_bytes
 from artos.buffer.samplers.patterns import Sequences, Uniform
 from artos.buffer.samplers.priority_memory import PriorityMemory, memory_bytes
-from artos.buffer.segment import Segment, free_bytes
+from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import (
     IMAGE_ROOM,
     IMAGES,
@@ -42,7 +42,7 @@ from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.system.closing import Closing
 from artos.system.memory_limit import memory_left
 from artos.system.regular_file import contents
-from artos.system.shm import shm_root
+from artos.system.shm import free_bytes, shm_root
 
 _CACHED = re.compile(r"board|model(-.+)?|actor-\d+|requests-.+")
 _log = logging.getLogger(__name__)

@@ -46,6 +46,16 @@ def allowed_bytes(folder: Path) -> int | None:
     return int(most) if folder.stat().st_dev == named_root().stat().st_dev else None
 
 
+def free_bytes(folder: Path) -> int:
+    """Bytes that may still be allocated in the filesystem of ``folder``, in memory or not."""
+    stat = os.statvfs(folder)
+    free = stat.f_bavail * stat.f_frsize
+    if (allowed := allowed_bytes(folder)) is None:
+        return free
+    taken = (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+    return max(0, min(free, allowed - taken))
+
+
 def _unfit(root: Path) -> str:
     if not root.is_absolute():
         return "its path is not absolute"

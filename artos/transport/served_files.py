@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from artos.buffer.segment import free_bytes
 from artos.errors import BadBundle, BadMessage
 from artos.protocol.steering import BundlePiece, ReadPiece
 from artos.system.closing import Closing
 from artos.system.private_folder import keep
 from artos.system.regular_file import opened
+from artos.system.shm import free_bytes
 
-PIECE = 256 << 10
+PIECE = 1 << 20
 """Bytes of a file in one message."""
 
 

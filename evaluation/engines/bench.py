@@ -23,9 +23,9 @@ from evaluation.engines.ways import BY_HAND, RAY, SLURM, SSH, Places, places
 STARTS, FOLLOWED = 7, 10.0
 """Fewest starts of each way, and seconds of each start's run of PPO: two starts of one way differ
 by more than the ways do."""
-PREEMPTED, EVENTS = 200.0, 8
+PREEMPTED, EVENTS = 200.0, {SLURM: 8, RAY: 7}
 """Seconds and events of a run whose workers are taken away. Three repetitions are the ten minutes
-and at least twenty events that are judged, also where some come too late to be one."""
+and at least twenty events that are judged; on Slurm some come too late to be one."""
 RATE_GOAL, NODE_GOAL, LATE_GOAL = 0.98, 0.95, 2.0
 _STARTING = {
     "up_s": ("until all workers have joined", "s"),
@@ -98,11 +98,14 @@ def _started(there: Places, quick: bool) -> Iterator[Contestant]:
 
 
 def _taken(there: Places, quick: bool) -> Iterator[Contestant]:
-    seconds, most = (20.0, 1) if quick else (PREEMPTED, EVENTS)
-    for engine in (SLURM, RAY):
+    seconds = 20.0 if quick else PREEMPTED
+    for engine, most in EVENTS.items():
         way, units = there.ways[engine], preempted.units_of(there, engine)
         # What is steady need not be watched for as long.
-        for how, events, watched in ((_STEADY, 0, seconds / 3), (_TAKEN, most, seconds)):
+        for how, events, watched in (
+            (_STEADY, 0, seconds / 3),
+            (_TAKEN, 1 if quick else most, seconds),
+        ):
             who, runs = f"{engine}, {how}", count()
             measured = partial(preempted.measure, way, units, there.folder, watched, events, runs)
             yield Contestant(who, cases_of(_PREEMPTED, who), measured)

@@ -172,8 +172,8 @@ class Scheduler:
         run.waits_for = news.waits_for
         if news.facts:
             run.reported(news.facts)
-        if run.facts and run.facts.nodes:
-            self._node_orders.recheck(self.executors.emptied(run.name, run.facts.nodes))
+        emptied = self.executors.emptied(run.name, run.facts.nodes or {}) if run.facts else []
+        self._node_orders.recheck(emptied)
         heard = news.facts.nodes if news.facts and news.state == RUNNING else UNSET
         for node in self._nodes.in_order(() if heard is UNSET else {*run.places.values()}):
             up = heard is not UNSET and node.name in heard
@@ -193,7 +193,9 @@ class Scheduler:
         if untold:  # an earlier head saved that the run is to end, and was killed before it told it
             self._endings.tell(run)
         self._changed(run)
-        return untold or before != (run.state, run.outcome, run.deaths, run.goes_on)
+        return (
+            untold or bool(emptied) or before != (run.state, run.outcome, run.deaths, run.goes_on)
+        )
 
     def run_ended(self, name: str, status: int | None, words: str) -> None:
         """Take in that a run's process ended with ``status``: negative for a signal, None: unknown.

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from artos.buffer.segment import free_bytes
 from artos.errors import CheckpointFault, ShmTooSmall
 from artos.runs.plan import Site
 from artos.runtime.held import OF_OTHERS, UNFIT, Held
 from artos.specs.members import ACTORS, Member
-from artos.system.shm import shm_root
+from artos.system.shm import free_bytes, shm_root
 from artos.system.snapshot import NotKept, Snapshot
 from artos.version import VERSION
 from head.run.coordination.ports import NO_ROOM

@@ -93,9 +93,9 @@ class World:
         plan = msgspec.json.encode({"device": asked})
         return RunUp(run.name, run.epoch, 1, plan, "code", "tcp://h:1", "tcp://h:2", self.actors)
 
-    def news(self, name: str, state: str = "running", why: str = "", **facts: object) -> None:
+    def news(self, name: str, state: str = "running", why: str = "", **facts: object) -> bool:
         told = RunNews(name, state, why, msgspec.convert(facts, RunFacts))
-        self.scheduler.run_news(told, self.clock.now())
+        return self.scheduler.run_news(told, self.clock.now())
 
     def ended(self, name: str, status: int | None, words: str = "") -> None:
         del self.processes[name]

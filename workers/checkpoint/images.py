@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
-from artos.buffer.segment import free_bytes
 from artos.errors import ImageBudget, ImageUnusable
 from artos.specs.unreadable import UNREADABLE
 from artos.system import private_folder
 from artos.system.regular_file import contents, opened
+from artos.system.shm import free_bytes
 from workers.checkpoint.facts import Facts, Host, faults
 
 FACTS = "facts.json"

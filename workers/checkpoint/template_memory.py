@@ -10,8 +10,8 @@ import errno
 import re
 from pathlib import Path
 
-from artos.buffer.segment import free_bytes
 from artos.errors import ImageUnusable, ShmTooSmall
+from artos.system.shm import free_bytes
 from workers.checkpoint.bundle_file import packing, unpacking
 
 _SIZE, _MEMORY = "size.json", "memory"

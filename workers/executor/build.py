@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.pool.folder import named_faults
 from artos.runs.cleanup import image_faults, image_folder
@@ -18,6 +17,7 @@ from artos.runtime.servers import device_faults
 from artos.specs.elastic import Elastic
 from artos.specs.members import TEMPLATE, Member
 from artos.system.child import Starter, start
+from artos.system.shm import free_bytes
 from triggers.passers import Mailboxes
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.process_manager import ProcessManager

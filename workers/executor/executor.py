@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.buffer.segment import free_bytes
 from artos.clock import Clock
 from artos.errors import BadMessage, ShmTooSmall
 from artos.protocol import steering
@@ -30,7 +30,7 @@ from artos.runtime.loop import Loop
 from artos.specs.members import Member
 from artos.system.faults import Faults, Seldom
 from artos.system.logs import end
-from artos.system.shm import shm_root
+from artos.system.shm import free_bytes, shm_root
 from artos.transport.messenger import HEAD, Messenger
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes
@@ -137,18 +137,21 @@ class Executor(Loop):
     def run(self) -> str:
         """Serve until the executor is to close; returns why, "" if it was told to."""
         self._agent.start()
+        assign, criu = self._order.assign, self._actors.criu
+        up = partial(steering.ExecutorUp, self._order.node, assign.epoch, assign.slots, criu)
+        self._tell(up(warm=False))
         self._actors.spawner.warm_up()
         self._actors.step()
         self._up_by = self._clock.now() + _WARM_SECONDS
-        self.serve(lambda: self.closing, self._announce)
+        self.serve(lambda: self.closing, lambda: self._announce(up(warm=True)))
         return self.why
 
-    def _announce(self) -> None:
+    def _announce(self, up: steering.ExecutorUp) -> None:
         """Once actors can be at work here: until then they are elsewhere."""
         if self._up or not (self._actors.spawner.warm or self._clock.now() >= self._up_by):
             return
-        self._up, assign, criu = True, self._order.assign, self._actors.criu
-        self._tell(steering.ExecutorUp(self._order.node, assign.epoch, assign.slots, criu))
+        self._up = True
+        self._tell(up)
 
     def close_soon(self) -> None:
         """Close in order, from within the loop. Safe in a signal handler."""

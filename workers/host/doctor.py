@@ -7,8 +7,7 @@ import resource
 
 import msgspec
 
-from artos.buffer.segment import free_bytes
-from artos.system.shm import shm_root
+from artos.system.shm import free_bytes, shm_root
 from artos.system.usable_cpus import cpu_quota, usable_cpus
 from workers.checkpoint.tiers import Tier, probe
 from workers.host.cpus import numa_nodes

@@ -49,13 +49,14 @@ class Departures:
         actor.target, actor.awaits = target, ""
 
     def _is_ready(self, actor: ActorPlacement, *, hurry: bool) -> bool:
-        there = actor.awaits in self._nodes
+        there = self._nodes.is_warm(actor.awaits)
         if not (actor.has_process and actor.wanted):
             return there or hurry
         shares = actor.memory or not actor.came
         if shares and self._nodes.images_fit(actor.node, actor.awaits):
             number = actor.memory
-            return self._memories.bring(actor.node, actor.awaits, number, up=there) and there
+            up = actor.awaits in self._nodes
+            return self._memories.bring(actor.node, actor.awaits, number, up=up) and there
         return there
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ class _Reported:
     usage: Usage = field(default_factory=Usage)
     waits_for_slot: frozenset[Member] = frozenset()
     criu: str = ""
+    warm: bool = False
     faults: int = 0
     malformed: int = 0
 
@@ -35,6 +36,10 @@ class NodeUsage:
 
     def __contains__(self, node: str) -> bool:
         return node in self._open
+
+    def is_warm(self, node: str) -> bool:
+        """Whether actors can be at work on that node at once."""
+        return node in self._open and self._open[node].warm
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -56,9 +61,13 @@ class NodeUsage:
         """Messages that all executors refused so far."""
         return self._malformed + sum(executor.malformed for executor in self._open.values())
 
-    def begin(self, node: str, criu: str = "") -> None:
-        """An executor is up; ``criu`` is the node's version of CRIU, "" if it makes no images."""
-        self._open[node] = _Reported(criu=criu)
+    def begin(self, node: str, criu: str = "", *, warm: bool = True) -> None:
+        """An executor is up; ``criu`` is the node's version of CRIU, "" if it makes no images.
+
+        Called again once it is ``warm``.
+        """
+        executor = self._open.setdefault(node, _Reported())
+        executor.criu, executor.warm = criu, warm
         self._seen[node] = None
         self.ends.pop(node, None)
 

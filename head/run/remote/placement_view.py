@@ -50,7 +50,7 @@ class PlacementView:
             return f"an image from {origin}" if origin else ""
         if not actor.node:
             return NO_ROOM
-        if actor.node not in self._nodes:
+        if not self._nodes.is_warm(actor.node):
             return f"the executor on {actor.node}"
         return "the replay buffer"
 

@@ -206,14 +206,16 @@ class RemoteActors:
             BadMessage: the report makes no sense; it changed nothing.
         """
         match message:
-            case ExecutorUp(epoch=self._epoch, criu=criu):
-                self._lose(node, "its executor was restarted")
-                self.nodes.begin(node, criu)
+            case ExecutorUp(epoch=self._epoch, criu=criu, warm=warm):
+                if not warm or node not in self.nodes or self.nodes.is_warm(node):
+                    self._lose(node, "its executor was restarted")
+                self.nodes.begin(node, criu, warm=warm)
                 if self._closing:  # it came too late to be told with the others
                     self._steering.send(node, CloseExecutor())
                     return
-                self.servers.joined(node, self._bookkeeper.restarting)
-                self._to_enter |= dict.fromkeys(self._bound_for(node))
+                if warm:
+                    self.servers.joined(node, self._bookkeeper.restarting)
+                    self._to_enter |= dict.fromkeys(self._bound_for(node))
             case Restarted():
                 self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
@@ -308,7 +310,7 @@ class RemoteActors:
             )
         to_enter, self._to_enter = self._to_enter, {}
         for actor in to_enter:
-            if actor.is_placed or actor.node not in self.nodes:
+            if actor.is_placed or not self.nodes.is_warm(actor.node):
                 continue
             if not actor.may_enter:
                 self._to_enter[actor] = None

@@ -19,11 +19,12 @@ from helpers import PATIENCE
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.layout import BlockSpec
 from artos.buffer.model_block import ModelBlock, ObjectSpec
-from artos.buffer.segment import Segment, free_bytes
+from artos.buffer.segment import Segment
 from artos.buffer.shm_folder import ShmFolder, reap_orphans
 from artos.errors import LayoutMismatch, ShmTooSmall
 from artos.specs.keys import ArraySpec, DataKey
 from artos.system.machine import memory_id
+from artos.system.shm import free_bytes
 
 KEYS = (DataKey("rewards"),)
 

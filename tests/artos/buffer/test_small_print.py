@@ -23,11 +23,11 @@ from artos.buffer.samplers.n_step import NStep
 from artos.buffer.samplers.prioritised import PrioritisedSampler
 from artos.buffer.samplers.transitions import first_of_version
 from artos.buffer.samplers.uniform import UniformSampler
-from artos.buffer.segment import free_bytes
 from artos.buffer.shm_folder import ShmFolder
 from artos.buffer.version_runs import version_runs
 from artos.errors import DeadlineExceeded, Refused
 from artos.specs.keys import VERSION_KEY, DataKey
+from artos.system.shm import free_bytes
 
 # -- doorbell and mailbox ----------------------------------------------------------------------
 

@@ -250,7 +250,8 @@ def test_an_executor_is_closed_once_its_actors_have_left(world: World) -> None:
     world.news("r1", nodes={"w1": [0], "w2": [1, 2, 3]})
     world.turn()
     assert "r1" in world.executors["w1"]
-    world.news("r1", nodes={"w1": [], "w2": [0, 1, 2, 3]})
+    assert not world.news("r1", nodes={"w1": [0], "w2": [1, 2, 3]})
+    assert world.news("r1", nodes={"w1": [], "w2": [0, 1, 2, 3]}), "it is acted on at once"
     world.turn()
     assert world.executors["w1"] == {}
     assert world.ordered[-1] == Leave("drained"), "nothing is waited for"

@@ -43,8 +43,9 @@ class Places(RuleBasedStateMachine):
         self.head = Head(self.folder)
         self.head.adopts = False
         self.adopt()
-        self.site_up("w1", anew=False)
-        self.site_up("w2", anew=False)
+        for node in ("w1", "w2"):
+            self.site_comes(node, anew=False)
+            self.site_up(node)
         self.head.place({0: "w1", 1: "w2"})
         self.adopt()
         self.prepare(ONE)
@@ -115,11 +116,16 @@ class Places(RuleBasedStateMachine):
     # -- executors ---------------------------------------------------------------------------------
 
     @rule(node=NODES, anew=SELDOM)
-    def site_up(self, node: str, anew: bool) -> None:
+    def site_comes(self, node: str, anew: bool) -> None:
         if node in self.head.remote.nodes and not anew:
             return
         self._forget(node)
-        self.head.remote.heard(node, steering.ExecutorUp(node, 1, 2, "4.1"))
+        self.head.remote.heard(node, steering.ExecutorUp(node, 1, 2, "4.1", warm=False))
+
+    @rule(node=NODES)
+    def site_up(self, node: str) -> None:
+        if node in self.head.remote.nodes and not self.head.remote.nodes.is_warm(node):
+            self.head.remote.heard(node, steering.ExecutorUp(node, 1, 2, "4.1"))
 
     @rule(node=NODES, seldom=SELDOM)
     def site_closed(self, node: str, seldom: bool) -> None:

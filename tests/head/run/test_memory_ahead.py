@@ -85,6 +85,24 @@ def test_it_is_brought_here_while_the_other_node_has_no_executor_yet(head: Shari
     assert head.said() == [("w4", steering.TakeMemory(101))]
 
 
+def test_it_is_brought_while_actors_cannot_be_at_work_there_yet(head: Sharing) -> None:
+    head.go("w4")
+    head.come()
+    head.remote.heard("w4", steering.ExecutorUp("w4", 1, 2, "4.1", warm=False))
+    assert head.said() == [("w4", steering.TakeMemory(101))]
+    assert head.hear("w4", steering.MemoryHere(101)) == [], "it plays on"
+    head.remote.heard("w4", steering.ExecutorUp("w4", 1, 2, "4.1"))
+    assert head.said() == [("w2", steering.Pack(TWO, 1, without=NAME))]
+
+
+def test_it_is_brought_anew_to_an_executor_that_began_anew_meanwhile(head: Sharing) -> None:
+    head.go("w4")
+    head.come()
+    for _ in range(2):
+        head.remote.heard("w4", steering.ExecutorUp("w4", 1, 2, "4.1", warm=False))
+        assert head.said() == [("w4", steering.TakeMemory(101))]
+
+
 def test_it_is_brought_once_for_all_actors(head: Sharing) -> None:
     head.go()
     head.come()

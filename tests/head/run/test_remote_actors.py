@@ -84,6 +84,24 @@ def test_a_new_process_never_samples_with_older_weights_than_there_are(head: Hea
     assert ("w1", steering.Call(TWO, sample(8, 2 * STEPS, bind=False), 7)) in head.said()
 
 
+def test_actors_begin_once_those_that_make_them_are_warm(head: Head) -> None:
+    head.remote.heard("w1", steering.ExecutorUp("w1", 1, 2, warm=False))
+    head.place({0: "w1"})
+    head.remote.start(ONE)
+    assert head.said() == []
+    assert head.remote.placement_view.unplaced(ONE) == "the executor on w1"
+    head.remote.heard("w1", steering.ExecutorNews({"cpu_seconds_used": 2.0}))
+    head.remote.heard("w1", steering.ExecutorUp("w1", 1, 2))
+    assert [type(message) for _, message in head.said()] == [steering.Start]
+    assert head.remote.nodes.usage().cpu_seconds_used == 2.0
+
+
+def test_one_that_is_not_warm_is_closed_with_the_others(head: Head) -> None:
+    head.remote.heard("w1", steering.ExecutorUp("w1", 1, 2, warm=False))
+    head.remote.close()
+    assert head.said() == [("w1", steering.CloseExecutor())]
+
+
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:
     head.begin()
     head.call(ONE, sample(7, STEPS))

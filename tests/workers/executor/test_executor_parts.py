@@ -12,6 +12,7 @@ from named import acting
 
 from artos.buffer.model_block import ObjectSpec
 from artos.buffer.request_block import block_bytes as request_bytes
+from artos.clock import ManualClock
 from artos.errors import ShmTooSmall
 from artos.protocol import steering
 from artos.protocol.invocations import Invoke
@@ -177,3 +178,26 @@ def test_an_actor_whose_block_does_not_fit_any_more_is_none_of_this_executors(
     assert "free" in executor.why
     assert (executor._members_here, executor._terms) == (set(), {})
     assert (told, shut) == ([{}], [0])
+
+
+def test_it_is_told_that_it_is_there_before_its_actors_can_be_at_work() -> None:
+    """What they share comes meanwhile."""
+    told: list[Any] = []
+    executor: Any = Executor.__new__(Executor)
+    executor._tell = told.append
+    executor._clock, executor._up = ManualClock(), False
+    executor._order = SimpleNamespace(node="w1", assign=SimpleNamespace(epoch=3, slots=2))
+    spawner = SimpleNamespace(warm=False, warm_up=lambda: told.append("template"))
+    executor._actors = SimpleNamespace(criu="4.1", spawner=spawner, step=lambda: None)
+    executor._agent = SimpleNamespace(start=lambda: told.append("agent"))
+
+    def serve(over: Any, announce: Any) -> None:
+        announce()
+        assert told[1:] == [steering.ExecutorUp("w1", 3, 2, "4.1", warm=False), "template"]
+        spawner.warm = True
+        announce()
+        announce()
+
+    executor.serve, executor.closing, executor.why = serve, False, ""
+    assert executor.run() == ""
+    assert told[3:] == [steering.ExecutorUp("w1", 3, 2, "4.1")]

@@ -27,10 +27,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from artos.buffer.segment import free_bytes
 from artos.errors import ShmTooSmall
 from artos.system.child import command
 from artos.system.regular_file import opened
+from artos.system.shm import free_bytes
 
 _SINGLESTEP, _DETACH, _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = (
     9,

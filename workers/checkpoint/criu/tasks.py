@@ -6,10 +6,10 @@ import itertools
 import os
 from collections.abc import Collection, Mapping, Sequence
 
-from artos.buffer.segment import free_bytes
 from artos.errors import ArtosError, CheckpointRefused, RestoreFailed
 from artos.system.pidfd import has_ended
 from artos.system.regular_file import opened
+from artos.system.shm import free_bytes
 from workers.checkpoint.criu.cleanup import MARK, Traces, end_half_restored
 from workers.checkpoint.criu.log import CLOSE, FULL, Culprit, culprit, error_lines, read_log
 from workers.checkpoint.criu.operation import Outcome, Task, Worker
