@@ -68,6 +68,10 @@ class Launcher(ABC):
     replaces: ClassVar[bool] = False
     """Whether it keeps up a number of workers without the keeper, as a StatefulSet does."""
 
+    secrets: ClassVar[tuple[str, ...]] = ()
+    """How names of variables begin by which its client shows who it is: the keeper alone has them,
+    and neither daemons nor users' code."""
+
     ignores: ClassVar[Mapping[str, str]] = {"hosts": "it gives machines itself"}
     """Fields of a cluster that make no difference on this engine, and why."""
 

@@ -151,7 +151,7 @@ def keep_head(cluster: Cluster) -> int:
         # Another program may have taken its port meanwhile.
         any_port = status == ExitStatus.REFUSED
         command = head_command(cluster, here, any_port=any_port)
-        child = subprocess.Popen(command)
+        child = subprocess.Popen(command, env=_without_secrets(launcher))
         if heard:
             tell()
         status = child.wait()
@@ -168,6 +168,11 @@ def keep_head(cluster: Cluster) -> int:
     if signal.SIGUSR1 in heard and not cluster.end_file.exists():
         _start_again(cluster, launcher, here)
     return status
+
+
+def _without_secrets(launcher: Launcher) -> dict[str, str]:
+    """The variables of a daemon, from which users' code has them."""
+    return {n: value for n, value in os.environ.items() if not n.startswith(launcher.secrets)}
 
 
 def _start_again(cluster: Cluster, launcher: Launcher, here: Here) -> None:
@@ -217,7 +222,10 @@ def main(words: Sequence[str]) -> int:
                 return status
             if not cluster.head:
                 await_head(cluster)
-            command = worker_words(cluster, index, given_to(launcher_of(cluster)))
+            launcher = launcher_of(cluster)
+            command = worker_words(cluster, index, given_to(launcher))
+            for name in os.environ.keys() - _without_secrets(launcher).keys():
+                del os.environ[name]
         except Refused as refused:
             for fault in refused.faults:
                 to_stderr(f"artos: {fault}")

@@ -139,9 +139,9 @@ class Executor(Loop):
         self._agent.start()
         assign, criu = self._order.assign, self._actors.criu
         up = partial(steering.ExecutorUp, self._order.node, assign.epoch, assign.slots, criu)
-        self._tell(up(warm=False))
         self._actors.spawner.warm_up()
         self._actors.step()
+        self._tell(up(warm=False))  # now that it waits for nothing that has no deadline
         self._up_by = self._clock.now() + _WARM_SECONDS
         self.serve(lambda: self.closing, lambda: self._announce(up(warm=True)))
         return self.why
@@ -152,6 +152,7 @@ class Executor(Loop):
             return
         self._up = True
         self._tell(up)
+        self._migration.let_in()
 
     def close_soon(self) -> None:
         """Close in order, from within the loop. Safe in a signal handler."""

@@ -56,6 +56,7 @@ class Memories(Closing):
         self._names: dict[int, str] = {}
         """Of memory that was packed here, which stays."""
         self._coming: dict[int, _Coming] = {}
+        self._lets_in = False
 
     # -- out -----------------------------------------------------------------------------------
 
@@ -114,12 +115,22 @@ class Memories(Closing):
                 self._give_up(piece.number, coming, str(error))
                 return True
             if coming.file.whole:
-                number = piece.number
-                coming.unpacking = self._submit(lambda: self._images.unpack_memory(number))
+                self._unpack(piece.number, coming)
             else:
                 coming.until = Deadline(_PIECE_SECONDS, self._clock)
                 self._tell(coming.file.wish)
         return True
+
+    def let_in(self) -> None:
+        """Unpack what has come, and what comes from now on."""
+        self._lets_in = True
+        for number, coming in self._coming.items():
+            if coming.file.whole and coming.unpacking is None and not coming.name:
+                self._unpack(number, coming)
+
+    def _unpack(self, number: int, coming: _Coming) -> None:
+        if self._lets_in:
+            coming.unpacking = self._submit(lambda: self._images.unpack_memory(number))
 
     def _keep(self, coming: _Coming, name: str) -> None:
         coming.name, coming.unpacking = name, None
@@ -161,7 +172,7 @@ class Memories(Closing):
                 self._tell(steering.MemoryHere(number))
             elif coming.until.passed and coming.name:
                 self._images.await_no_longer(coming.name)
-            elif coming.until.passed and coming.unpacking is None:
+            elif coming.until.passed and not coming.file.whole:
                 self._give_up(number, coming, f"no piece of it came for {_PIECE_SECONDS:g} s")
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import psutil
@@ -101,6 +101,8 @@ class Holder:
 
 class Engine(Launcher):
     """The Ray cluster at ``RAY_ADDRESS``, or the one of this machine."""
+
+    secrets: ClassVar[tuple[str, ...]] = (_ACCESS,)
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

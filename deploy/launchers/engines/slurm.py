@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from time import time
+from typing import ClassVar
 
 from artos.clock import Clock, SystemClock
 from deploy.launchers.cluster import HEAD, Cluster
@@ -61,6 +62,8 @@ _LEFT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 class Engine(Launcher):
     """Slurm, by its commands on this machine."""
 
+    secrets: ClassVar[tuple[str, ...]] = ("SLURM_JWT",)
+
     def __init__(self, cluster: Cluster, clock: Clock | None = None) -> None:
         super().__init__(cluster)
         self._clock = clock or SystemClock()
@@ -90,7 +93,7 @@ class Engine(Launcher):
         except EngineFailed:
             return found
         by = re.search(r"^PreemptType\s*=\s*preempt/(\w+)", config, re.MULTILINE)
-        named = any(word.startswith("--qos") for word in self._cluster.head_options)
+        named = _given(self._cluster.head_options, "-q", "--qos")
         if by and by[1] == "qos" and not named:  # which preempts which only the accounting knows
             found.append(
                 "slurm: the head may be preempted, as that goes by quality of service here: give "
@@ -231,15 +234,21 @@ class Engine(Launcher):
         return done.stdout
 
 
+def _given(options: Sequence[str], *flags: str) -> str | None:
+    """What these options of sbatch say with one of its flags, "": nothing; None: they are wrong."""
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument(*flags, dest="given", default="")
+    try:
+        return str(parser.parse_known_args(options)[0].given)
+    except argparse.ArgumentError:  # sbatch says so
+        return None
+
+
 def _used(options: Sequence[str], partitions: Sequence[_Partition]) -> list[_Partition]:
     """The partitions in which a job with these options may run."""
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)
-    parser.add_argument("-p", "--partition", default="")
-    try:
-        given, _ = parser.parse_known_args(options)
-    except argparse.ArgumentError:  # sbatch says so
+    if (given := _given(options, "-p", "--partition")) is None:
         return []
-    chosen = {name for name in given.partition.split(",") if name}
+    chosen = {name for name in given.split(",") if name}
     return [
         each
         for each in partitions

@@ -49,7 +49,7 @@ class Event(StrEnum):
     """What can happen to an actor at its place."""
 
     ENTER = "enter"
-    """The executor of the actor's node is up, and the replay buffer knows the actor's term."""
+    """The executor of the actor's node is warm, and the replay buffer knows the actor's term."""
     LAUNCH = "launch"
     """The executor is told to start or to prepare the actor."""
     CALL = "call"

@@ -48,7 +48,7 @@ class NodeUsage:
 
     @property
     def seen(self) -> tuple[str, ...]:
-        """Nodes that ever had an executor."""
+        """Nodes that ever had an executor whose actors could be at work."""
         return tuple(self._seen)
 
     @property
@@ -68,7 +68,8 @@ class NodeUsage:
         """
         executor = self._open.setdefault(node, _Reported())
         executor.criu, executor.warm = criu, warm
-        self._seen[node] = None
+        if warm:
+            self._seen[node] = None
         self.ends.pop(node, None)
 
     def images_fit(self, source: str, target: str) -> bool:

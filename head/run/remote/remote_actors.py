@@ -207,11 +207,13 @@ class RemoteActors:
         """
         match message:
             case ExecutorUp(epoch=self._epoch, criu=criu, warm=warm):
-                if not warm or node not in self.nodes or self.nodes.is_warm(node):
+                anew = not warm or node not in self.nodes or self.nodes.is_warm(node)
+                if anew:
                     self._lose(node, "its executor was restarted")
                 self.nodes.begin(node, criu, warm=warm)
-                if self._closing:  # it came too late to be told with the others
-                    self._steering.send(node, CloseExecutor())
+                if self._closing:
+                    if anew:  # it came too late to be told with the others
+                        self._steering.send(node, CloseExecutor())
                     return
                 if warm:
                     self.servers.joined(node, self._bookkeeper.restarting)

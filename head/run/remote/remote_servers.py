@@ -51,7 +51,7 @@ class RemoteServers:
     # -- nodes ---------------------------------------------------------------------------------
 
     def joined(self, node: str, restarting: Callable[[Member], None]) -> None:
-        """An executor is up: servers come before the actors that ask them.
+        """An executor is warm: servers come before the actors that ask them.
 
         ``restarting`` tells the run that a member is being started.
         """

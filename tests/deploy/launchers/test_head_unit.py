@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,3 +90,29 @@ def test_a_head_asks_slurm_to_requeue_its_own_job(
     scontrol.write_text("#!/bin/sh\necho 'requeue is disabled' >&2\nexit 1\n")
     with pytest.raises(EngineFailed, match="requeue is disabled"):
         Engine(lab).start_again()
+
+
+@pytest.mark.parametrize(("engine", "token"), [("ray", "RAY_AUTH_TOKEN"), ("slurm", "SLURM_JWT")])
+def test_what_shows_an_engine_who_we_are_is_the_keepers_alone(
+    engine: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Daemons pass their variables on to users' code."""
+    monkeypatch.setenv(token, "a secret")
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    lab = Cluster(
+        name="lab", engine=engine, folder=str(tmp_path), least=1, most=1, slots=1,
+        head="tcp://127.0.0.1:7700",
+    )  # fmt: skip
+    lab.logs.mkdir()
+    seen = tmp_path / "seen"
+    monkeypatch.setattr(unit, "head_command", lambda *_, any_port: ["sh", "-c", f"env >{seen}"])
+    assert unit.keep_head(lab) == 0
+    assert "RAY_ADDRESS=10.0.0.1:6379" in seen.read_text()
+    assert f"{token}=a secret" not in seen.read_text()
+    assert os.environ[token] == "a secret", "the keeper may need it"
+
+    monkeypatch.setattr(unit, "load", lambda _: lab)
+    found: list[str | None] = []
+    monkeypatch.setattr(unit, "artos", lambda _: found.append(os.environ.get(token)) or 0)
+    assert unit.main([str(tmp_path), "0"]) == 0
+    assert found == [None]

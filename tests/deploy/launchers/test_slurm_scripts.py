@@ -170,6 +170,8 @@ def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch, by: str, partitions: s
         ((), "none", ""),
         (("-p", "long"), "qos", "goes by quality of service here: give --head-options"),
         (("--qos=first",), "qos", ""),
+        (("-q", "first"), "qos", ""),
+        (("-qfirst",), "qos", ""),
     ],
 )
 def test_a_head_that_may_be_preempted_is_told(

@@ -98,8 +98,17 @@ def test_actors_begin_once_those_that_make_them_are_warm(head: Head) -> None:
 
 def test_one_that_is_not_warm_is_closed_with_the_others(head: Head) -> None:
     head.remote.heard("w1", steering.ExecutorUp("w1", 1, 2, warm=False))
-    head.remote.close()
-    assert head.said() == [("w1", steering.CloseExecutor())]
+    head.remote.close(hand_over=True)
+    assert head.said() == [("w1", steering.CloseExecutor(hand_over=True))]
+    head.remote.heard("w1", steering.ExecutorUp("w1", 1, 2))
+    assert head.said() == [], "it has been told"
+    assert head.remote.nodes.open == ("w1",)
+
+
+def test_a_node_whose_executor_never_was_warm_had_no_actors(head: Head) -> None:
+    for node, warm in (("w1", False), ("w2", True)):
+        head.remote.heard(node, steering.ExecutorUp(node, 1, 2, warm=warm))
+    assert head.remote.nodes.seen == ("w2",)
 
 
 def test_an_answer_counts_once_its_rows_are_there(head: Head) -> None:

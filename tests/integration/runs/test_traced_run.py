@@ -1,4 +1,4 @@
-"""The trace of a real run: its arrows lead from what caused something to that, and nowhere else."""
+"""The trace of a real run: its arrows lead to what was caused, and not back in time."""
 
 from __future__ import annotations
 

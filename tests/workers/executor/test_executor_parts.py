@@ -189,15 +189,16 @@ def test_it_is_told_that_it_is_there_before_its_actors_can_be_at_work() -> None:
     executor._order = SimpleNamespace(node="w1", assign=SimpleNamespace(epoch=3, slots=2))
     spawner = SimpleNamespace(warm=False, warm_up=lambda: told.append("template"))
     executor._actors = SimpleNamespace(criu="4.1", spawner=spawner, step=lambda: None)
+    executor._migration = SimpleNamespace(let_in=lambda: told.append("others' memory"))
     executor._agent = SimpleNamespace(start=lambda: told.append("agent"))
 
     def serve(over: Any, announce: Any) -> None:
         announce()
-        assert told[1:] == [steering.ExecutorUp("w1", 3, 2, "4.1", warm=False), "template"]
+        assert told[1:] == ["template", steering.ExecutorUp("w1", 3, 2, "4.1", warm=False)]
         spawner.warm = True
         announce()
         announce()
 
     executor.serve, executor.closing, executor.why = serve, False, ""
     assert executor.run() == ""
-    assert told[3:] == [steering.ExecutorUp("w1", 3, 2, "4.1")]
+    assert told[3:] == [steering.ExecutorUp("w1", 3, 2, "4.1"), "others' memory"]

@@ -95,6 +95,7 @@ class Site:
         self.migration = Migration(
             actors, self.held_path, self.said.append, self._rung.set, self._arrived, self.clock
         )
+        self.migration.let_in()
 
     # -- ProcessManager ----------------------------------------------------------------------------
 
@@ -424,6 +425,18 @@ def test_memory_that_was_packed_here_is_here(site: Site) -> None:
     site.migration.advance()
     assert site.told() == [steering.MemoryHere(9)]
     assert site.images.awaited == {MEMORY.decode()}
+
+
+def test_memory_waits_until_what_is_made_here_has_its_room(site: Site) -> None:
+    site.migration.memories._lets_in = False
+    offered(site)
+    site.clock.advance(31.0)
+    site.migration.advance()
+    assert site.told() == []
+    assert not site.images.begun.is_set()
+    site.migration.let_in()
+    site.work()
+    assert site.told() == [steering.MemoryHere(9)]
 
 
 def test_memory_that_there_is_not_is_told_of(site: Site) -> None:
