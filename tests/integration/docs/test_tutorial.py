@@ -300,6 +300,18 @@ def test_the_readmes_example_runs(user: UserFolder) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.processes
+def test_the_readmes_script_runs(user: UserFolder) -> None:
+    _, script = code_blocks("README.md")
+    (user.path / "script.py").write_text(script)
+    ended = user.python("script.py")
+    assert ended.returncode == 0, ended.stderr
+    mean, folder = ended.stdout.splitlines()[-1].split(maxsplit=1)
+    assert float(mean) > 100.0
+    assert (user.path / folder / "summary.json").exists()
+
+
+@pytest.mark.long
 def test_what_was_trained_is_used(user: UserFolder) -> None:
     trained = ("run", "ppo", "--inline", "--total-steps", "2048", "--run-dir", "runs/first")
     ended = user.artos(*trained, "--json")

@@ -26,6 +26,7 @@ from evaluation.lab.raylets import (
     autoscaled_ray,
     real_ray,
 )
+from workers.checkpoint.tiers import probe
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -104,8 +105,9 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
         before = head.updates(run)
         cluster.until(lambda: head.updates(run) > before + 5)
 
-    def restarted() -> int:
-        return int(head.run(run)["facts"]["restarts"])
+    def unharmed() -> bool:
+        facts = head.run(run)["facts"]
+        return (facts["rows_lost"], facts["restarts"]) == (0, 0)
 
     def settled() -> bool:
         """Whether two workers are there, and none that was told to leave is still at it."""
@@ -142,7 +144,7 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     cluster.until(lambda: f"{NAME}-0" not in head.names())
     cluster.until(settled)
     goes_on()
-    assert restarted() == 0
+    assert unharmed()
     # Ray drains a machine: its worker leaves before that ends, and its actor has moved.
     there = head.names()
     ray.machine("add", "m3")
@@ -154,7 +156,7 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     cluster.until(settled)
     ray.machine("remove", "m2")
     goes_on()
-    assert restarted() == 0
+    assert unharmed()
     assert len(head.names()) == 2, "nobody was on the machine that was drained"
     # A machine dies: Ray has one more, on which the worker comes back.
     ray.machine("add", "m4")
@@ -164,6 +166,12 @@ def _goes_on(cluster: OnRay, ray: RealRay) -> None:
     assert len(under(*memories) - before) > 1
     cluster.artos("stop", run, *towards)
     cluster.until(lambda: head.run(run)["state"] == "done")
+    assert not shown(Path(started["keys"]), cluster.folder / "clusters" / NAME / "logs")
+    journal = cluster.folder / "clusters" / NAME / "runs" / run / "journal.jsonl"
+    lines = map(json.loads, journal.read_text().splitlines())
+    moves = [line["start"] for line in lines if "ready" in line and "to" in line]
+    by_image = probe()["clone"].available
+    assert ("moved" if by_image else "state") in moves, "in mid-episode"
     cluster.artos("down", NAME)
     assert groups() == {}
     assert under(*memories) <= before
@@ -187,6 +195,8 @@ def test_the_autoscaler_brings_a_machine_for_a_run_and_takes_it_back(
             cluster.until(lambda: head.updates(run) > 5)
             assert head.names() == {f"{NAME}-0"}
             cluster.until(lambda: ray.machines() == 2)  # Ray may have brought one too many
+            cluster.artos("stop", run, *towards)
+            cluster.until(lambda: head.names() == set())  # a minute after the last run
+            cluster.until(lambda: ray.machines() == 1)
         finally:
             cluster.tried("-m", "deploy.cli", "down", NAME)
-        cluster.until(lambda: ray.machines() == 1)

@@ -108,6 +108,10 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
         running = workers(cluster, "--states=RUNNING")
         return next(job for job in running if job["node"] != head_node)
 
+    def unharmed() -> None:
+        facts = head.run(run)["facts"]
+        assert (facts["rows_lost"], facts["restarts"]) == (0, 0)
+
     def ends(job: dict[str, str]) -> None:
         cluster.until(lambda: job["id"] not in {each["id"] for each in workers(cluster)})
 
@@ -119,10 +123,12 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     cluster.run("sbatch", "-p", "high", "-w", preempted["node"], *wrapped)
     ends(preempted)
     goes_on()
+    unharmed()
     cancelled = victim()
     cluster.run("scancel", cancelled["id"])
     ends(cancelled)
     goes_on()
+    unharmed()
     failed = victim()
     cluster.run("scontrol", "update", f"nodename={failed['node']}", "state=down", "reason=test")
     ends(failed)
@@ -131,10 +137,16 @@ def test_a_run_goes_on_while_its_nodes_come_and_go(cluster: Slurm) -> None:
     artos(cluster, "stop", run, *towards(started))
     ended = cluster.until(lambda: (view := head.run(run))["state"] == "done" and view)
     assert ended["outcome"] == "interrupted"
+    assert not shown(Path(started["keys"]), Path(started["folder"]) / "logs")
 
     assert artos(cluster, "down", NAME)["name"] == NAME
     assert is_clean(cluster)
-    assert (cluster.folder / "clusters" / NAME / "runs" / run / "summary.json").exists()
+    folder = cluster.folder / "clusters" / NAME / "runs" / run
+    assert (folder / "summary.json").exists()
+    lines = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
+    moves = [line["start"] for line in lines if "ready" in line and "to" in line]
+    assert moves, "in mid-episode"
+    assert {*moves} <= {"moved", "state"}
 
 
 def test_the_head_is_requeued_and_its_runs_go_on(cluster: Slurm) -> None:
