@@ -157,7 +157,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos up --on ray --nodes 2..8 --slots 16": RAY,
     "artos up --on kubernetes --nodes 2..8 --name lab "
     "--worker-options='image=REGISTRY/artos:1 cpu=16 memory=32Gi shm=8Gi'": Elsewhere(
-        "deploy/launchers/test_manifests.py::test_every_manifest_fits_the_schemas_strictly"
+        "integration/engines/test_kubernetes.py::test_a_cluster_comes_grows_shrinks_and_goes"
     ),
     "podman build -f deploy/launchers/container/Containerfile --target cpu -t artos "
     "--build-arg TORCH_INDEX=URL .": Elsewhere(f"{CONTAINER}::built"),

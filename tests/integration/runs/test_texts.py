@@ -50,8 +50,11 @@ def test_it_ends_with_texts_that_are_right(loss: str, seed: int, home: Path) -> 
 @pytest.mark.long
 @pytest.mark.processes
 def test_its_defaults_learn_their_task(start: Callable[..., Artos], home: Path) -> None:
-    """Six digits; nine of ten texts are right in all of them, as the page says."""
-    run = start("run", "grpo", "--seed", 1, "--total-updates", 80, "--run-dir", "usual", "--json")
+    """Six digits; nine of ten texts are right in all of them, as the page says.
+
+    A reference in one process takes 63 updates, and this may take a quarter more.
+    """
+    run = start("run", "grpo", "--seed", 1, "--total-updates", 78, "--run-dir", "usual", "--json")
     assert run.wait().status == 0, run.said
     with (home / "usual" / "progress.csv").open() as file:
         exact = [float(row["metrics/exact_match"] or 0) for row in csv.DictReader(file)]
