@@ -65,7 +65,20 @@ CASES = {
     "whole-episodes": (
         40, 8, (f"{ROOT / 'docs' / 'examples' / 'my_reinforce.py'}:workload", "--set", "envs=2"),
     ),
+    "dqn-hindsight": (
+        100, 120, ("dqn", *REPLAY, "--env", "my_goals:flip", "--set", "n_step=1", "--set",
+                   "her=0.8"),
+    ),
+    "ppo-components": (
+        12, 10, ("ppo", *ROUNDS, "--env", "paying:paying", "--env-arg",
+                 'components={"far": 1.0, "cost": -0.5, "late": 2.0}'),
+    ),
 }  # fmt: skip
+ENVIRONMENTS = {
+    "my_goals.py": ROOT / "docs" / "examples" / "my_goals.py",
+    "paying.py": ROOT / "tests" / "artos" / "envs" / "paying_for_tests.py",
+}
+"""Of users, by the file that they are in."""
 
 
 def run(name: str, folder: Path, updates: int, *settings: str) -> int:
@@ -97,8 +110,12 @@ def assert_same(one: Path, other: Path) -> None:
     [pytest.param(each, marks=needs_compiler if "compiled" in each else ()) for each in CASES],
 )
 def test_as_if_nothing_had_happened(
-    case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str]
-) -> None:
+    case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    for file, path in ENVIRONMENTS.items():
+        shutil.copy(path, file)
     at, updates, (name, *settings) = CASES[case]
     assert run(name, tmp_path / "whole", updates, *settings) == 0
     interrupt(at)
