@@ -152,7 +152,7 @@ class Executor(Loop):
             return
         self._up = True
         self._tell(up)
-        self._migration.let_in()
+        self._migration.memories.let_in()
 
     def close_soon(self) -> None:
         """Close in order, from within the loop. Safe in a signal handler."""

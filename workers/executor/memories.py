@@ -122,7 +122,7 @@ class Memories(Closing):
         return True
 
     def let_in(self) -> None:
-        """Unpack what has come, and what comes from now on."""
+        """Unpack what has come, and what comes: what is made for the actors here has its room."""
         self._lets_in = True
         for number, coming in self._coming.items():
             if coming.file.whole and coming.unpacking is None and not coming.name:

@@ -207,11 +207,6 @@ class Migration(Closing):
         self._tell(steering.BundleRejected(number, why))
         self._moves.give_up_image(coming.member)
 
-    def let_in(self) -> None:
-        """What is made for the actors here has its room: others' memory may have what is left."""
-        self.memories.let_in()
-        self.advance()
-
     # -- both ----------------------------------------------------------------------------------
 
     def advance(self) -> None:

@@ -100,9 +100,14 @@ def test_what_shows_an_engine_who_we_are_is_the_keepers_alone(
     monkeypatch.setenv(token, "a secret")
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     lab = Cluster(
-        name="lab", engine=engine, folder=str(tmp_path), least=1, most=1, slots=1,
+        name="lab",
+        engine=engine,
+        folder=str(tmp_path),
+        least=1,
+        most=1,
+        slots=1,
         head="tcp://127.0.0.1:7700",
-    )  # fmt: skip
+    )
     lab.logs.mkdir()
     seen = tmp_path / "seen"
     monkeypatch.setattr(unit, "head_command", lambda *_, any_port: ["sh", "-c", f"env >{seen}"])

@@ -110,9 +110,12 @@ def assert_same(one: Path, other: Path) -> None:
     [pytest.param(each, marks=needs_compiler if "compiled" in each else ()) for each in CASES],
 )
 def test_as_if_nothing_had_happened(
-    case: str, tmp_path: Path, interrupt: Callable[[int], None], capfd: pytest.CaptureFixture[str],
+    case: str,
+    tmp_path: Path,
+    interrupt: Callable[[int], None],
+    capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(tmp_path)
     for file, path in ENVIRONMENTS.items():
         shutil.copy(path, file)

@@ -189,7 +189,8 @@ def test_it_is_told_that_it_is_there_before_its_actors_can_be_at_work() -> None:
     executor._order = SimpleNamespace(node="w1", assign=SimpleNamespace(epoch=3, slots=2))
     spawner = SimpleNamespace(warm=False, warm_up=lambda: told.append("template"))
     executor._actors = SimpleNamespace(criu="4.1", spawner=spawner, step=lambda: None)
-    executor._migration = SimpleNamespace(let_in=lambda: told.append("others' memory"))
+    memories = SimpleNamespace(let_in=lambda: told.append("others' memory"))
+    executor._migration = SimpleNamespace(memories=memories)
     executor._agent = SimpleNamespace(start=lambda: told.append("agent"))
 
     def serve(over: Any, announce: Any) -> None:

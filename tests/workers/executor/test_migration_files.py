@@ -95,7 +95,7 @@ class Site:
         self.migration = Migration(
             actors, self.held_path, self.said.append, self._rung.set, self._arrived, self.clock
         )
-        self.migration.let_in()
+        self.migration.memories.let_in()
 
     # -- ProcessManager ----------------------------------------------------------------------------
 
@@ -434,7 +434,7 @@ def test_memory_waits_until_what_is_made_here_has_its_room(site: Site) -> None:
     site.migration.advance()
     assert site.told() == []
     assert not site.images.begun.is_set()
-    site.migration.let_in()
+    site.migration.memories.let_in()
     site.work()
     assert site.told() == [steering.MemoryHere(9)]
 
