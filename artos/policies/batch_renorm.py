@@ -85,3 +85,14 @@ class RenormMlps(ReluMlps):
             with torch.autocast(x.device.type, enabled=False) if last else nullcontext():
                 seen = torch.baddbmm(self.biases[depth], seen, self.weights[depth].mT).float()
         return seen
+
+
+class RenormMlp(RenormMlps):
+    """One such network."""
+
+    def __init__(self, width: int, hidden: Sequence[int], out: int, *, after: int) -> None:
+        super().__init__(1, width, hidden, out, after=after)
+
+    def forward(self, x: Tensor, more: Tensor | None = None, *, learning: bool = False) -> Tensor:
+        """(B, width) to (B, out)."""
+        return super().forward(x, more, learning=learning).squeeze(0)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from artos.envs.spec import EnvSpec
-from artos.policies.batch_renorm import RenormMlps
 from artos.policies.encoders import Encoder
 from artos.policies.relu_mlp import ReluMlps
 
@@ -42,26 +41,3 @@ class Critics(nn.Module):
         """(count, B) values of continuous actions, (count, B, choices or out) of others."""
         found: Tensor = self.layers(self.encoder(obs), actions)
         return found.squeeze(-1) if self.single else found
-
-
-class RenormCritics(nn.Module):
-    """Q-values of continuous actions by two normalised networks (Bhatt et al. 2024).
-
-    The first ``after`` batches that are learned from are not corrected (``BatchRenorm``).
-    """
-
-    def __init__(
-        self, spec: EnvSpec, hidden: Sequence[int], *, after: int, normalize: bool = False
-    ) -> None:
-        super().__init__()
-        self.encoder = Encoder(spec, normalize=normalize)
-        width = self.encoder.width + math.prod(spec.actions.shape)
-        self.layers = RenormMlps(2, width, hidden, 1, after=after)
-
-    def forward(self, obs: dict[str, Tensor], actions: Tensor, *, learning: bool = False) -> Tensor:
-        """(2, B) values of actions (B, size) in -1 ... 1.
-
-        If it is ``learning``, by the statistics of these rows, which the running ones then follow.
-        """
-        found: Tensor = self.layers(self.encoder(obs), actions, learning=learning)
-        return found.squeeze(-1)

@@ -46,7 +46,7 @@ class SquashedGaussian(nn.Module):
         require_actions(spec, "SquashedGaussian", "box")
         self.encoder = Encoder(spec, normalize=normalize)
         self.bounds, self.random = Bounds(spec.actions), random
-        self.layers = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
+        self.layers: nn.Module = ReluMlp(self.encoder.width, hidden, 2 * self.bounds.size)
 
     def forward(self, obs: Obs) -> tuple[Tensor, Tensor]:
         """Means and logarithms of deviations before squashing, both (B, size)."""
@@ -59,9 +59,10 @@ class SquashedGaussian(nn.Module):
         ``noise`` (B, size) are the standard normal numbers that they are made of.
         Haarnoja et al. 2018, appendix C, in the form that does not overflow.
         """
-        return self._sampled(self.layers(self.encoder(obs)), noise)
+        return self.sampled(self.layers(self.encoder(obs)), noise)
 
-    def _sampled(self, out: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def sampled(self, out: Tensor, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What ``sample`` makes of the last layer ``out`` (B, 2 * size)."""
         mean, log_std = out.chunk(2, -1)
         noise = torch.randn_like(mean) if noise is None else noise
         if torch.compiler.is_compiling():
@@ -86,7 +87,7 @@ class SquashedGaussian(nn.Module):
         elif info.steps < self.random:
             unit = self.bounds.anything(len(out))
         else:
-            unit = self._sampled(out)[0]
+            unit = self.sampled(out)[0]
         return {"actions": self.bounds(unit)}
 
 

@@ -83,7 +83,7 @@ TASKS = {
 }  # fmt: skip
 """Set alike, also in what one name stands for: our loss of a value is half of a square.
 
-What is not: CrossQ's policy has normalised layers there and none here. Tianshou's Rainbow draws its
+What is not: Tianshou's Rainbow draws its
 noise for each batch as ours does, also where it acts; its priorities are cross-entropies and ours
 divergences (KL), which are smaller by the entropy of what is wanted. TRPO's curvature is that of
 the exact divergence there, of whole distributions, which also bounds the step; ours knows the

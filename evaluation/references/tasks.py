@@ -62,7 +62,7 @@ TASKS = {
         "CartPole-v1", 100_000, 0.0,
         {"algorithm": "appo", "actors": 2, "envs": 4, "steps": 64, "n": 1, "lr": 5e-4,
          "epochs": 1, "minibatches": 1, "clip": 0.2, "ent_coef": 0.01, "vf_coef": 1.0,
-         "max_grad_norm": 40, "lam": 1.0},
+         "max_grad_norm": 40, "lam": 1.0, "normalize_advantages": True},
         {"num_workers": 2, "num_envs_per_worker": 4, "worker_num_splits": 1, "rollout": 64,
          "batch_size": 256, "num_batches_per_epoch": 1, "num_epochs": 1, "use_rnn": False,
          "async_rl": True, "with_vtrace": False, "gae_lambda": 1.0, "learning_rate": 5e-4,

@@ -15,9 +15,8 @@ from artos.learners.off_policy import Obs
 from artos.learners.optimisers import Adam
 from artos.learners.settings import ReplaySettings, builder, learner
 from artos.learners.summed import mean_of_all
-from artos.policies.critics import RenormCritics
 from artos.policies.encoders import normalizers
-from artos.policies.squashed import SquashedGaussian
+from artos.policies.renormed import RenormCritics, RenormGaussian
 from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import critics_workload, replay_actor
@@ -25,7 +24,7 @@ from triggers.algorithms.sac import SoftLearner, SoftSettings
 
 _BETAS = (0.5, 0.999)
 _COMPILED = (
-    "compile=on: the statistics of CrossQ's critics are added up over {} in mid-pass, "
+    "compile=on: the statistics of CrossQ's layers are added up over {} in mid-pass, "
     "which is not compiled: leave out one of both"
 )
 
@@ -41,7 +40,7 @@ class CrossQSettings(SoftSettings, kw_only=True, frozen=True):
     ] = (512, 512)
     delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 3
     renorm_after: Annotated[
-        int, learner("updates from which on batch statistics are corrected", ge=0)
+        int, learner("steps of a network from which on its batch statistics are corrected", ge=0)
     ] = 100_000
 
 
@@ -50,8 +49,8 @@ class CrossQ(SoftLearner):
 
     States with the actions that were taken, and the states after with those that the policy takes
     there, pass through the critics as one batch, so that both are normalised alike. The
-    policy climbs the critics as running statistics normalise them. Unlike the paper's it has no
-    such layers itself, so that acting needs no statistics. Adam's first moments decay by 0.5.
+    policy, which is normalised too, climbs the critics as running statistics normalise them, and
+    acts by its own running statistics. Adam's first moments decay by 0.5.
     """
 
     Settings: ClassVar[type[ReplaySettings]] = CrossQSettings
@@ -77,7 +76,8 @@ class CrossQ(SoftLearner):
             self.context.spec, s.critic_hidden, after=s.renorm_after, normalize=scaled
         )
         if not self.replicas.alone:  # statistics are those of a whole batch
-            critics.layers.share(partial(mean_of_all, replicas=self.replicas))
+            for network in (self.module, critics):
+                network.layers.share(partial(mean_of_all, replicas=self.replicas))
         adam = Adam(s.critic_lr, eps=1e-8, betas=_BETAS)
         self.critics = self.own("critics", critics, optimiser=adam)
 
@@ -96,6 +96,11 @@ class CrossQ(SoftLearner):
         return {
             "critic_loss": loss.detach(), "entropy": entropy, "temperature": temperature, "q": q
         }  # fmt: skip
+
+    def chosen(self, obs: Obs, noise: Tensor | None) -> tuple[Tensor, Tensor]:
+        """By the statistics of these rows, which the running ones then follow."""
+        found: tuple[Tensor, Tensor] = self.module.sample(obs, noise, learning=True)
+        return found
 
     def _critic_loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], temperature: Tensor,
@@ -124,7 +129,10 @@ def workload(settings: CrossQSettings) -> Workload:
     s = settings
 
     def policy(_: EnvSpec, first: int) -> Any:
-        return partial(SquashedGaussian, hidden=s.hidden, random=first, normalize=s.normalize)
+        return partial(
+            RenormGaussian, hidden=s.hidden, after=s.renorm_after, random=first,
+            normalize=s.normalize,
+        )  # fmt: skip
 
     actor = replay_actor(s, "CrossQ", ("box",), policy)
     return critics_workload("crossq", actor, CrossQ(settings), settings)

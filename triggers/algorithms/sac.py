@@ -91,12 +91,17 @@ class SoftLearner(OffPolicyLearner):
         """What actions of all rows are sampled by; None where they are discrete."""
         return self.noise(self.module.bounds.size) if self.continuous else None
 
+    def chosen(self, obs: Obs, noise: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Actions that a step of the policy is made of, and their log probabilities."""
+        found: tuple[Tensor, Tensor] = self.module.sample(obs, noise)
+        return found
+
     def _policy_loss(
         self, obs: Obs, temperature: Tensor, noise: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The loss of eq. 7, and the mean entropy without gradients."""
         if self.continuous:
-            actions, logs = self.module.sample(obs, noise)
+            actions, logs = self.chosen(obs, noise)
             values = self.critics(obs, actions).amin(0)
             return (temperature * logs - values).mean(), -logs.detach().mean()
         logs = self.module(obs)

@@ -25,6 +25,7 @@ from artos.learners.off_policy import OffPolicyLearner
 from artos.learners.settings import ReplaySettings
 from artos.policies.categorical import CategoricalQNetwork
 from artos.policies.encoders import normalizers
+from artos.policies.renormed import RenormGaussian
 from artos.policies.squashed import Deterministic, Softmax, SquashedGaussian
 from artos.policies.values import QNetwork
 from artos.protocol.invocations import Invoke
@@ -68,7 +69,11 @@ KINDS: dict[str, Kind] = {
     "sac-discrete": (partial(SAC, hidden=SIDES), Softmax, DISCRETE),
     "td3": (partial(TD3, hidden=SIDES), Deterministic, BOX),
     "ddpg": (partial(DDPG, hidden=SIDES), Deterministic, BOX),
-    "crossq": (partial(CrossQ, hidden=SIDES, critic_hidden=SIDES, delay=2), SquashedGaussian, BOX),
+    "crossq": (
+        partial(CrossQ, hidden=SIDES, critic_hidden=SIDES, delay=2),
+        partial(RenormGaussian, after=100),
+        BOX,
+    ),
     "d4pg": (partial(D4PG, hidden=SIDES, v_min=-3.0, v_max=3.0, atoms=5), Deterministic, BOX),
 }
 
@@ -361,7 +366,8 @@ def test_d4pg() -> None:
 def test_crossq() -> None:
     """The first update: batch normalisation, written once more for each critic, of the joint batch.
 
-    The second one also moves the policy, by the critics that running statistics normalise.
+    The second one also moves the policy, which is normalised by the states of the batch, by the
+    critics that running statistics normalise.
     """
     learner = made("crossq", temperature=0.5, critic_lr=2e-3, lr=1e-3)
     batch, policy, critics = a_batch(BOX), apart(learner.network), apart(learner.critics)
@@ -376,15 +382,7 @@ def test_crossq() -> None:
         torch.cat((obs["observations.a"], hot[0], unit), 1),
         torch.cat((following["observations.a"], hot[1], drawn), 1),
     ))  # fmt: skip
-    values, layers = [], critics.layers
-    for which in range(2):
-        seen = both
-        for norm, weight, bias in zip(layers.norms, layers.weights, layers.biases, strict=True):
-            spread = torch.sqrt(seen.var(0, correction=0) + 1e-3)
-            seen = (seen - seen.mean(0)) / spread * norm.scale[which, 0] + norm.shift[which, 0]
-            seen = seen @ weight[which].t() + bias[which, 0]
-            seen = seen.relu() if weight.shape[1] > 1 else seen
-        values.append(seen.squeeze(1))
+    values = [by_batch(critics.layers, which, both).squeeze(1) for which in range(2)]
     after = torch.minimum(*values)[ROWS:].detach() - 0.5 * logs
     aim = wanted(batch, after)
     found = torch.stack(values)[:, :ROWS]
@@ -406,13 +404,29 @@ def test_crossq() -> None:
     now = apart(learner.critics)
     torch.manual_seed(5 * 1_000_003 + 1)
     policy.sample(following)  # type: ignore[operator]
-    drawn, logs = policy.sample(obs)  # type: ignore[operator]
+    shown = torch.cat((obs["observations.a"], hot[0]), 1)
+    drawn, logs = policy.sampled(by_batch(policy.layers, 0, shown))  # type: ignore[operator]
     policy_loss = (0.5 * logs - torch.minimum(*now(obs, drawn))).mean()
     optimizer = torch.optim.Adam(policy.parameters(), 1e-3, (0.5, 0.999), eps=1e-5)
     policy_loss.backward()
     optimizer.step()
     moved = torch.cat([p.detach().reshape(-1) for p in policy.parameters()])
     torch.testing.assert_close(parameters(learner.network), moved, rtol=1e-4, atol=1e-5)
+    first = learner.network.module.layers.norms[0]
+    torch.testing.assert_close(first.mean[0, 0], 0.01 * shown.mean(0))
+
+
+def by_batch(layers: Any, which: int, seen: torch.Tensor) -> torch.Tensor:
+    """The outputs of one of several networks, normalised by the batch."""
+    depth = len(layers.norms)
+    for at, (norm, weight, bias) in enumerate(
+        zip(layers.norms, layers.weights, layers.biases, strict=True), 1
+    ):
+        spread = torch.sqrt(seen.var(0, correction=0) + 1e-3)
+        seen = (seen - seen.mean(0)) / spread * norm.scale[which, 0] + norm.shift[which, 0]
+        seen = seen @ weight[which].t() + bias[which, 0]
+        seen = seen.relu() if at < depth else seen
+    return seen
 
 
 def test_updates_are_counted_on_where_float32_has_no_more_whole_numbers() -> None:
