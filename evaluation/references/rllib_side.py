@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
+from evaluation.baselines import first_weights
 from evaluation.baselines.ray_cluster import cluster
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
@@ -25,17 +26,19 @@ _SMOOTHED = 10
 
 
 def _alike(learner: Any) -> Any:
-    """The class of this learner with the epsilon that our Adam has."""
+    """The class of this learner with the epsilon that our Adam has, and such first weights."""
 
     class Alike(learner):  # type: ignore[misc]
-        """Sets it once the optimiser is there."""
+        """Sets both once the optimiser is there."""
 
         def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
-            """As it does, with that epsilon."""
+            """As it does, with that epsilon and those weights."""
             super().configure_optimizers_for_module(module_id, config)
             for _, optimiser in self.get_optimizers_for_module(module_id):
                 for group in optimiser.param_groups:
                     group["eps"] = POLICY_EPS
+            for layer in self.module[module_id].modules():
+                first_weights.begin(layer)
 
     return Alike
 

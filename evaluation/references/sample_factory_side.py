@@ -6,33 +6,23 @@
 from __future__ import annotations
 
 import importlib
-import math
 import sys
 import tempfile
 from typing import Any
 
 from sample_factory.algo.runners.runner import Runner
 from sample_factory.model.actor_critic import ActorCritic
-from torch import nn
 
+from evaluation.baselines import first_weights
 from evaluation.baselines.timing import answer
 from evaluation.references.curves import parts
 from evaluation.references.every_task import EVERY
 from evaluation.references.task import Task
 
 _EXAMPLE = "sf_examples.train_gym_env"
-_GAINS = {2: 0.01, 1: 1.0}
-"""Of the layers that choose an action, and that tell a value, as in our networks."""
 
-
-def _as_ours(_: Any, layer: nn.Module) -> None:
-    """Begin with such weights as ours."""
-    if isinstance(layer, nn.Linear):
-        nn.init.orthogonal_(layer.weight, _GAINS.get(layer.out_features, math.sqrt(2)))
-        nn.init.zeros_(layer.bias)
-
-
-ActorCritic.initialize_weights = _as_ours  # here, as its processes import this module
+# Here, as its processes import this module.
+ActorCritic.initialize_weights = lambda _, layer: first_weights.begin(layer)
 
 
 def run(task: Task, seed: int, steps: int) -> list[float]:

@@ -74,6 +74,8 @@ TASKS = {
 }  # fmt: skip
 """Networks, batches, step sizes and how often rows are learned from are the same on both sides.
 
+So are the weights that PPO, IMPALA and APPO begin with; a memory has those of its library.
+
 What is not: our memory is a GRU and theirs an LSTM, each between what is seen and the heads, with
 no other layers. Our critics of SAC and TD3 begin with other random weights. IMPALA and APPO sample
 and learn at the same time, on both sides, and so do ours that draw from replay (DQN, SAC, TD3),
