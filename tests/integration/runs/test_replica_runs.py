@@ -109,7 +109,7 @@ def fits(run: Path) -> int:
 
 
 def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> None:
-    """Neither ever has one of the devices while it waits for ever for the other one's."""
+    """Neither ever has one of the devices while it waits for the other one."""
     started: list[Artos] = []
     try:
         for name in ("one", "two"):
@@ -122,7 +122,7 @@ def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> No
             assert outcome.summary["updates"] == 30
             lines = journal(tmp_path / name / "run")
             ready = {line["ready"]: line for line in lines if "ready" in line}
-            assert [ready[str(m)]["device"] for m in (LEARNER, SECOND)] == ["cpu:0", "cpu:1"]
+            assert {ready[str(m)]["device"] for m in (LEARNER, SECOND)} == {"cpu:0", "cpu:1"}
     finally:
         for each in started:
             each.end()
