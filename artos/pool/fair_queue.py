@@ -299,7 +299,8 @@ class FairQueue(Generic[Contender]):
         for (want, priority), line in self._lines.items():
             if best is not None and -priority > best[0][0]:
                 continue
-            if self.places.room(want, but=kept) is None and (kept or not want.beside):
+            fits = self.places.room(want, but=kept) is not None
+            if not fits and (kept or not self.places.is_held_from(want)):
                 continue
             account = line.order.least(now)
             assert account is not None  # a line without contenders is removed

@@ -142,6 +142,15 @@ class Places:
         """Whether nothing has room for another holder."""
         return not self._open
 
+    def is_held_from(self, want: Want) -> bool:
+        """Whether it is a party's, and others hold what it lacks; not if that is memory."""
+        if not want.beside:
+            return False
+        return all(
+            self.room(each) is not None or not self.has_a_free_unit(each)
+            for each in (want._replace(beside=()), *want.beside)
+        )
+
     def has_a_free_unit(self, want: Want) -> bool:
         """Whether ``want`` lacks nothing but memory: a resource has room for another holder."""
         return any(want.takes(name) for name in self._open)

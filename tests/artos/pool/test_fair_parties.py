@@ -86,6 +86,22 @@ def test_a_higher_priority_has_what_would_be_kept() -> None:
     assert line.grants(1.0) == [("x", "a")]
 
 
+def test_nothing_is_kept_for_a_party_that_lacks_memory() -> None:
+    """Nobody knows how long that takes; once it is overdue, what it asks for is kept."""
+    line: FairQueue[str] = FairQueue([Resource("a"), Resource("b", share=2, memory_mb=100)])
+    line.request("y", "y", 0.0, want=Want("b", 60))
+    line.grants(0.0)
+    line.request("both", "p", 1.0, want=Want("a", beside=(Want("b", 60),)), priority=1)
+    line.request("x", "x", 1.0, want=Want("a"))
+    assert line.grants(1.0) == [("x", "a")]
+    line.release("x", 100.0)
+    line.request("x", "x", 100.0, want=Want("a"))
+    assert line.grants(100.0) == [("x", "a")]
+    line.release("x", 101.0)
+    line.request("x", "x", 101.0, want=Want("a"))
+    assert line.grants(101.0) == []
+
+
 def test_only_one_party_at_a_time_has_something_kept() -> None:
     line: FairQueue[str] = FairQueue([Resource(name) for name in "abc"])
     line.request("y", "y", 0.0, want=Want("b"))
