@@ -114,8 +114,8 @@ class PartyIncomplete(DeadlineExceeded):
     def __init__(self, wanted: str, missing: list[str], seconds: float) -> None:
         self.missing = tuple(missing)
         super().__init__(
-            f"the party that has {wanted} at the same time or not at all: {'; '.join(missing)}; "
-            "see `artos pool`, and what these processes do",
+            f"{wanted} of the pool, which comes when all of its party have asked: "
+            f"{'; '.join(missing)}; see what these processes do",
             seconds,
         )
 

@@ -94,7 +94,7 @@ class WaitingView(msgspec.Struct, frozen=True):
     memory_mb: int
     waited_seconds: float
     why: str
-    """``turn``, ``memory``, or ``party``: others have not asked that it gets its resource with."""
+    """``turn``, ``memory``, or ``party``: others of its party have not asked yet."""
     lacks_mb: int = 0
     """How much memory it lacks, where that is why."""
     held_by: list[str] = []
@@ -102,7 +102,7 @@ class WaitingView(msgspec.Struct, frozen=True):
     beside: list[str] = []
     """The resources that its party gets at the same time, or none of them."""
     missing: list[str] = []
-    """What is to be said of those that have not asked."""
+    """Who of its party has not asked yet."""
 
 
 class PoolView(msgspec.Struct, frozen=True):
@@ -233,7 +233,7 @@ def party_of(table: Table, seat: int) -> list[str]:
 
 
 def missing_of(table: Table, seat: int) -> list[str]:
-    """What is to be said of each other seat of a party that has not asked, while this one has."""
+    """Who of the party of a seat that has asked has not; sentences, for people."""
     if table.seats[seat].state != EARLY:
         return []
     there = _others_of(table, seat)

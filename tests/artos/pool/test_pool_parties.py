@@ -293,7 +293,7 @@ def test_a_wait_that_ends_says_what_it_waited_for(stage: Stage) -> None:
     first, second = stage.party("p", 7)
     pid = os.getpid()
     stage.clock.advance(1.0)
-    with pytest.raises(PartyIncomplete, match=rf"cpu:a at .*process {pid} has not asked for cpu:b"):
+    with pytest.raises(PartyIncomplete, match=rf"cpu:a of .*process {pid} has not asked for cpu:b"):
         first.lease(wait=0.0)
     with stage.seat("holder", "cpu:b").lease():
         first.ask_for_lease()
