@@ -9,7 +9,7 @@ from artos.buffer.doorbell import SEMAPHORE_BYTES, Doorbell, ordered
 from artos.buffer.layout import LINE, PAGE, WORD, align, words_of
 from artos.buffer.segment import Segment
 
-_PID, _STEPS, _HELD, _GIVEN, _GIVEN_IN = 0, 1, 2, 3, 4
+_PID, _STEPS, _GIVEN, _GIVEN_IN = 0, 1, 2, 3
 _TERM = 1 << 40
 """Counts are of a term: all that a process wrote in an earlier one is less."""
 
@@ -20,7 +20,7 @@ def gathering_bytes(count: int) -> int:
 
 
 class Gathering:
-    """A line for each process: its id, the steps it has begun, the call it has a device for.
+    """A line for each process: its id, the steps it has begun, and a number that it was given.
 
     A process writes its own line, and the first one what it gives to the others. When one of them
     dies all begin a new ``term``.
@@ -54,7 +54,7 @@ class Gathering:
         """This process is number ``rank`` from now on."""
         self.rank, self._base = rank, term * _TERM
         line = self._lines[rank]
-        line[_PID], line[_STEPS], line[_HELD] = os.getpid(), self._base, self._base
+        line[_PID], line[_STEPS] = os.getpid(), self._base
 
     # -- steps that all take together ----------------------------------------------------------
 
@@ -75,7 +75,7 @@ class Gathering:
         """The process of a rank; 0 if it never came."""
         return self._lines[rank][_PID]
 
-    # -- devices, taken one after the other ----------------------------------------------------
+    # -- what the first one tells the others ---------------------------------------------------
 
     def give(self, rank: int, number: int) -> None:
         """Tell another one a number of 63 bits."""
@@ -91,20 +91,8 @@ class Gathering:
         line = self._lines[self.rank]
         return line[_GIVEN] if line[_GIVEN_IN] == self._base else None
 
-    def hold(self, call: int) -> None:
-        """This process has its device for a call; those that wait for that look again."""
-        self._lines[self.rank][_HELD] = self._base + call
-        ordered()
-        for rank, doorbell in enumerate(self._doorbells):
-            if rank != self.rank:
-                doorbell.ring()
-
-    def holds(self, rank: int, call: int) -> bool:
-        """Whether another one has its device for the call, or is done with it already."""
-        return self._lines[rank][_HELD] >= self._base + call
-
     def wait(self, seconds: float) -> None:
-        """Sleep until another one has told something, at most ``seconds``."""
+        """Sleep until this process has been given something, at most ``seconds``."""
         self._doorbells[self.rank].wait(seconds)
 
     def __repr__(self) -> str:

@@ -28,10 +28,12 @@ the same time.
   namespace, which cannot be watched: they are checked twice a second.
 - A lease goes on beyond its ``seconds`` only while no other waits. After that it is revoked: the
   next one runs, and the holder finds out at its next ``check``, ``renew`` or end: ``LeaseRevoked``.
-- While no other waits, beginning and ending a lease takes no lock. A seat keeps its resource
-  between leases, and gets the same one again later if it is free.
+- While no other waits, beginning and ending a lease takes no lock, but for a party's. A seat keeps
+  its resource between leases, and gets the same one again later if it is free.
+- Seats of one ``Party`` get their resources at the same time or not at all, and hold nothing while
+  they wait. What a process of it had that was killed is reclaimed; the others keep what they hold.
 - A forked child is not a member, has no lease, and keeps none alive.
-- Every wait has a deadline, and its error says who holds what.
+- Every wait has a deadline, and its error says who holds what, or who of a party has not asked.
 - What no pool has written is refused by name (``PoolDamaged``), and nothing is opened through a
   link, nor removed that no pool has made.
 

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from artos.pool.accounts import Account
 from artos.pool.fair_queue import FairQueue, turn_of_one
 from artos.pool.meter import held_at
-from artos.pool.records import HELD, METER, NONE, WAITING, SeatRecord, want_of
-from artos.pool.resources import Places, Resource
+from artos.pool.records import (
+    HELD,
+    METER,
+    NONE,
+    WAITING,
+    Area,
+    ResourceRecord,
+    SeatRecord,
+    want_of,
+)
+from artos.pool.resources import Places, Resource, Want
 from artos.pool.table import Table
 
 NANO = 1_000_000_000
 
 Seats = list[tuple[int, SeatRecord]]
-_Line = tuple[int, int, int, int]
-"""What the seats of one queue have in common: account, resource wanted, memory, priority."""
+_Line = tuple[int, ...]
+"""What the seats of one queue have in common: account, resource wanted, memory and priority; or
+their party."""
 
 
 class Choice(NamedTuple):
@@ -39,6 +50,19 @@ class FirstInLine(NamedTuple):
     since: int
     seat: int
     record: SeatRecord
+    beside: Sequence[tuple[int, SeatRecord]] = ()
+    """The other seats of its party."""
+
+    def want(self, resources: Area[ResourceRecord]) -> Want:
+        """What it asks for, with its party."""
+        own = want_of(self.record, resources)
+        if not self.beside:
+            return own
+        return own._replace(beside=tuple(want_of(each, resources) for _, each in self.beside))
+
+    def gets(self, resource: int) -> list[tuple[int, int]]:
+        """What each seat has once this one has ``resource``."""
+        return [(self.seat, resource), *((seat, each.wants) for seat, each in self.beside)]
 
 
 @dataclass(slots=True)
@@ -105,11 +129,13 @@ def next_holders(table: Table, here: Contenders, now: int) -> dict[int, int]:
     """By seat that holds, the seat that gets its resource next, as far as that is certain.
 
     It is certain where a single queue waits: however long that takes, its first seat has no one
-    that it would have to be compared with.
+    that it would have to be compared with. Not so a party, which needs more than that resource.
     """
     if not here.waiting or not here.held or len(heads := _heads(here, 1)) > 1:
         return {}
     head = heads[0]
+    if head.beside:
+        return {}
     return {
         seat: head.seat
         for seat, each in here.held
@@ -151,7 +177,7 @@ def _alone(
     for _, each in held:
         places.add_holder(resources[each.resource].name, each.more_mb)
     turn = turn_of_one(
-        places, want_of(head.record, resources), _last(table, head.record),
+        places, head.want(resources), _last(table, head.record),
         (now - head.clock) / NANO, table.kinds[kind].fair_turns,
     )  # fmt: skip
     if turn.place is None:
@@ -159,7 +185,8 @@ def _alone(
     newest = max(each.turn for each in table.accounts.values() if each.kind == kind)
     account = head.record.account
     after = {account: (table.accounts[account].lead, newest + 1)}
-    return Choice([(head.seat, _number(among, turn.place))], places, turn.fair_turns, after)
+    granted = head.gets(_number(among, turn.place))
+    return Choice(granted, places, turn.fair_turns, after)
 
 
 def _fairest(
@@ -182,32 +209,46 @@ def _fairest(
         queue.hold(seat, accounts[each.account], now / NANO, want=want, resource=name)
     for head in heads:
         each, account = head.record, accounts[head.record.account]
-        want, last = want_of(each, resources), _last(table, each)
+        want, last = head.want(resources), _last(table, each)
         since = head.clock / NANO
         queue.wait(head.seat, account, since, want=want, priority=each.priority, last=last)
-    granted = [(seat, _number(among, name)) for seat, name in queue.grants(now / NANO)]
+    by_seat = {head.seat: head for head in heads}
+    granted = [
+        pair
+        for seat, name in queue.grants(now / NANO)
+        for pair in by_seat[seat].gets(_number(among, name))
+    ]
     after = {number: (each.lead, each.turn) for number, each in accounts.items()}
     changed = {number: pair for number, pair in after.items() if pair != before[number]}
     return Choice(granted, queue.places, queue.fair_turns, changed)
 
 
 def _heads(here: Contenders, most: int) -> list[FirstInLine]:
-    """The first ``most`` of each queue, oldest first: those behind them get nothing now."""
+    """The first ``most`` of each queue, oldest first: those behind them get nothing now.
+
+    A party is a queue of its own.
+    """
     queues: dict[_Line, Seats] = {}
     for pair in here.waiting:
         queues.setdefault(_line(pair[1]), []).append(pair)
     heads = list[FirstInLine]()
     for line, queue in queues.items():
         queue.sort(key=lambda pair: (pair[1].since, pair[0]))
+        seat, first = queue[0]
+        if first.party:
+            heads.append(FirstInLine(first.since, first.since, seat, first, queue[1:]))
+            continue
         mine = [each for _, each in here.seats if each.account == line[0]]
         last_turn = max(each.turn for each in mine if _line(each) == line)
-        clock = max(queue[0][1].since, last_turn)
+        clock = max(first.since, last_turn)
         heads += [FirstInLine(clock, each.since, seat, each) for seat, each in queue[:most]]
     heads.sort(key=lambda head: head[:3])
     return heads
 
 
 def _line(seat: SeatRecord) -> _Line:
+    if seat.party:
+        return (seat.party,)
     return seat.account, seat.wants, seat.more_mb, seat.priority
 
 

@@ -18,7 +18,7 @@ from artos.pool.records import (
     ResourceRecord,
     resource_of,
 )
-from artos.pool.resources import Resource, Want
+from artos.pool.resources import Party, Resource, Want
 from artos.pool.table import Table
 from artos.specs.weight import weight_faults
 from artos.system.closest import closest
@@ -131,6 +131,31 @@ def seat_faults(
         most = max(each.memory_mb for each in of_kind)
         faults.append(f"memory_mb={memory_mb}: {what} has {most} MB at most")
     return faults, NONE if kind is None else kind, NONE if wants is None else wants
+
+
+def party_faults(table: Table, party: Party, workload: str, what: str) -> list[str]:
+    """Why a seat of a workload that asks for ``what`` cannot be one of a party."""
+    faults, others = [], [each for each in table.seats.values() if each.party == party.number]
+    wants = table.resources.find(name=what)
+    if not (0 < party.number < 1 << 63 and 1 < party.seats <= records.SEATS):
+        faults.append(
+            f"{party}: number must have 63 bits and not be 0, seats must be within 2 and "
+            f"{records.SEATS}"
+        )
+    if wants is None:
+        faults.append(f"{what!r} is a kind of resources: a seat of a party names the one it is for")
+    elif any(each.wants == wants for each in others):
+        faults.append(f"another seat of the party is for {what}: each has one of its own")
+    if len(others) >= party.seats or any(
+        (each.party_seats, table.accounts[each.account].workload) != (party.seats, workload)
+        or (wants is not None and table.resources[wants].kind != each.kind)
+        for each in others
+    ):
+        faults.append(
+            f"{party} cannot have this seat: it has {len(others)} seats, and all are of one "
+            "workload, for one kind of resources, and say the same number"
+        )
+    return faults
 
 
 def account_of(table: Table, kind: int, workload: str, weight: float, now: int) -> int:

@@ -17,6 +17,10 @@ The rule, for the resources of one kind:
    charged like any other. So neither priorities nor needs of memory starve anyone, and weights
    hold wherever they give each workload a turn within ``patience``.
 5. A contender gets the resource it had last if that has room.
+6. A contender may ask for several resources by name: a party. It gets all at once or none, and is
+   charged for all. While it would be next by 3 and 1, but some of them are held, the others are
+   kept free for it. So when its turn has come, it waits for leases that run, and for no more.
+   But for 4 and this nothing is kept free that somebody waits for, and never for two at a time.
 
 From 4 follows the bound (``longest_wait``): if no lease is longer than L seconds and there are p
 other queues, the first in a queue waits at most patience + 4·L·(p + 1) seconds, whatever weights
@@ -28,7 +32,7 @@ different wants and priorities among those that wait, which are few.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -110,11 +114,12 @@ class _Queue(Generic[Contender]):
 class _Line(Generic[Contender]):
     """The queues of all workloads that want the same, with the same priority."""
 
+    units: int
     queues: dict[Account, _Queue[Contender]] = field(default_factory=dict)
     order: Lowest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.order = Lowest(self.queues.__contains__, _AHEAD)
+        self.order = Lowest(self.queues.__contains__, _AHEAD * self.units)
 
 
 class FairQueue(Generic[Contender]):
@@ -187,7 +192,7 @@ class FairQueue(Generic[Contender]):
         account.waiting += 1
         line = self._lines.get(key := (want, priority))
         if line is None:
-            line = self._lines[key] = _Line()
+            line = self._lines[key] = _Line(1 + len(want.beside))
         queue = line.queues.get(account)
         if queue is None:
             queue = line.queues[account] = _Queue(account, key)
@@ -219,6 +224,8 @@ class FairQueue(Generic[Contender]):
         if entry is not None and entry.resource:
             del self._entries[contender]
             self.places.remove_holder(entry.resource, entry.want.memory_mb)
+            for each in entry.want.beside:
+                self.places.remove_holder(each.name, each.memory_mb)
             entry.account.hold(-entry.units, now)
             if not entry.account.units:
                 self._peak = max(self._peak, entry.account.virtual(now))
@@ -234,7 +241,10 @@ class FairQueue(Generic[Contender]):
         self.places.resize(name, share)
 
     def grants(self, now: float) -> list[tuple[Contender, str]]:
-        """Give what is free to those that wait; returns who got which resource, in order."""
+        """Give what is free to those that wait; returns who got which resource, in order.
+
+        A party has what is in ``Want.beside``, too.
+        """
         granted = []
         while (choice := self._choose(now)) is not None:
             contender, resource = choice
@@ -245,25 +255,30 @@ class FairQueue(Generic[Contender]):
                 self._clocks[queue] = now
             self.turns += 1
             entry.account.turn = self.turns
-            entry.account.hold(1, now)
+            entry.units = 1 + len(entry.want.beside)
+            entry.account.hold(entry.units, now)
             entry.resource = entry.last = resource
             self.places.add_holder(resource, entry.want.memory_mb)
+            for each in entry.want.beside:
+                self.places.add_holder(each.name, each.memory_mb)
             granted.append(choice)
         return granted
 
     def _choose(self, now: float) -> tuple[Contender, str] | None:
-        kept: tuple[str | None, ...] = ()
+        kept: tuple[str, ...] = ()
         overdue = self._overdue(now)
         if overdue is not None and self.fair_turns >= OVERDUE_TURN - 1:
             entry = self._entries[overdue]
             if place := self.places.room(entry.want, entry.last):
                 self.fair_turns = 0
                 return overdue, place
-            kept = (self.places.candidate(entry.want, entry.last),)
+            kept = self.places.candidates(entry.want, entry.last)
         if choice := self._fairest(now, kept):
             self.fair_turns = min(self.fair_turns + 1, OVERDUE_TURN - 1)
-        elif overdue is not None:  # nothing fits: what comes free next is for it
+        elif overdue is not None and self.fair_turns < OVERDUE_TURN - 1:
+            # Nothing fits, or it is kept for a party: this, or what comes free next, is for it.
             self.fair_turns = OVERDUE_TURN - 1
+            return self._choose(now)
         return choice
 
     def _overdue(self, now: float) -> Contender | None:
@@ -273,15 +288,19 @@ class FairQueue(Generic[Contender]):
             return None
         return queue.head
 
-    def _fairest(self, now: float, kept: Container[str | None]) -> tuple[Contender, str] | None:
-        """By priority and virtual time, the first for which there is room outside of ``kept``."""
+    def _fairest(self, now: float, kept: tuple[str, ...]) -> tuple[Contender, str] | None:
+        """By priority and virtual time, the first for which there is room outside of ``kept``.
+
+        If it is a party without room, and nothing is ``kept`` yet, its resources are.
+        """
         if self.places.full:
             return None
         best: tuple[tuple[float, float, int], Contender] | None = None
         for (want, priority), line in self._lines.items():
             if best is not None and -priority > best[0][0]:
                 continue
-            if self.places.room(want, but=kept) is None:
+            fits = self.places.room(want, but=kept) is not None
+            if not fits and (kept or not self.places.is_held_from(want)):
                 continue
             account = line.order.least(now)
             assert account is not None  # a line without contenders is removed
@@ -292,7 +311,8 @@ class FairQueue(Generic[Contender]):
             return None
         entry = self._entries[best[1]]
         place = self.places.room(entry.want, entry.last, kept)
-        assert place is not None
+        if place is None:
+            return self._fairest(now, self.places.candidates(entry.want))
         return best[1], place
 
     def _leave_line(self, contender: Contender, entry: _Entry) -> _Queue[Contender]:

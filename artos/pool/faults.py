@@ -108,6 +108,18 @@ class LeaseTimeout(DeadlineExceeded):
         super().__init__(f"{wanted} of the pool; held by {held}; see `artos pool`", seconds)
 
 
+class PartyIncomplete(DeadlineExceeded):
+    """Other seats of a party, ``missing``, did not ask for their resources in time."""
+
+    def __init__(self, wanted: str, missing: list[str], seconds: float) -> None:
+        self.missing = tuple(missing)
+        super().__init__(
+            f"{wanted} of the pool, which comes when all of its party have asked: "
+            f"{'; '.join(missing)}; see what these processes do",
+            seconds,
+        )
+
+
 class NoMemoryInTime(DeadlineExceeded):
     """A learner waited too long for memory of its device; those in ``held_by`` have it."""
 

@@ -14,12 +14,19 @@ from artos.clock import Clock, Deadline, SystemClock
 from artos.pool import records
 from artos.pool.choice import NANO
 from artos.pool.effects import Effects, Revoked
-from artos.pool.entry import account_of, add_member, define, least_sought, seat_faults
+from artos.pool.entry import (
+    account_of,
+    add_member,
+    define,
+    least_sought,
+    party_faults,
+    seat_faults,
+)
 from artos.pool.faults import NotInPool, PoolDamaged, PoolFull, PoolRefused, PoolStuck
 from artos.pool.folder import pool_folder
 from artos.pool.memory import lacking_mb
-from artos.pool.records import FREE, NONE, WAITING, SeatRecord, resource_of
-from artos.pool.resources import Resource
+from artos.pool.records import ASKS, FREE, NONE, SeatRecord, resource_of
+from artos.pool.resources import Party, Resource
 from artos.pool.scheduler import LeaseScheduler
 from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
@@ -159,15 +166,19 @@ class Pool(Closing):
         weight: float = 1.0,
         priority: int = 0,
         memory_mb: int = 0,
+        party: Party | None = None,
     ) -> Seat:
         """A seat for a contender of a workload. ``what`` is a kind of resources, or names one.
 
         Given several names, it is for the one that has the fewest seats, relative to its share.
         All seats of a workload share one account; its weight is the one that was given last.
 
+        The seats of a ``party``, which may be those of several processes, get their resources at
+        the same time, once all of them have asked. Each gives its own back.
+
         Raises:
-            PoolRefused: there is no such resource, none has enough memory, or the weight is not
-                positive; it names everything that is wrong.
+            PoolRefused: there is no such resource, none has enough memory, the weight is not
+                positive, or it cannot be one of that party; it names everything that is wrong.
             PoolFull: there are too many seats or workloads.
         """
         self.check_inside()
@@ -175,16 +186,18 @@ class Pool(Closing):
             table = self.table
             what = what if isinstance(what, str) else least_sought(table, what)
             faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb, priority)
+            if party is not None:
+                faults += party_faults(table, party, workload, what)
             if faults:
                 raise PoolRefused(faults)
             account = account_of(table, kind, workload, weight, scheduler.now)
             seat = table.seats.add(
                 SeatRecord(FREE, self.member, account, kind, wants, memory_mb, 0,
-                           priority, 0, 0, 0, NONE, NONE, 0)
+                           priority, 0, 0, 0, NONE, NONE, 0, *(party or (0, 0)))
             )  # fmt: skip
             if seat is None:
                 raise PoolFull("seats", records.SEATS)
-        self._seats[seat] = Seat(self, seat, workload, what, memory_mb)
+        self._seats[seat] = Seat(self, seat, workload, what, memory_mb, alone=party is None)
         return self._seats[seat]
 
     def queue_seat(self, seat: int, length: int) -> None:
@@ -207,7 +220,7 @@ class Pool(Closing):
     def withdraw_seat(self, seat: int) -> bool:
         """Have a seat wait no longer; True if it has been granted something, which it keeps."""
         with self.changing() as scheduler:
-            waits = self.table.seats[seat].state == WAITING
+            waits = self.table.seats[seat].state in ASKS
             if waits:
                 scheduler.give_back_lease(seat)
             return not waits

@@ -21,7 +21,7 @@ from artos.buffer.layout import LINE, PAGE, WORD, align
 from artos.pool.resources import Resource, Want
 
 MAGIC = 0x4152544F_53504F4C  # "ARTOSPOL"
-VERSION = 5
+VERSION = 6
 NONE = -1
 
 MAGIC_AT, VERSION_AT, CHANGES_AT, JOURNAL_AT, CLOSED_AT, MEMBERS_AT, MUTEX_AT = (
@@ -40,8 +40,9 @@ certain yet. ``GRANTED``: the number of the resource that this seat was granted 
 UNWANTED, WANTED, TAKEN_AWAY = 0, 1, 2
 """``DEMAND`` of a seat that holds: no other waits for it; another may; its lease was revoked."""
 
-FREE, WAITING, HELD, REVOKED = 0, 1, 2, 3
-"""The states of a seat."""
+FREE, WAITING, HELD, REVOKED, EARLY = 0, 1, 2, 3, 4
+"""The states of a seat. ``EARLY``: it has asked for a lease, and others of its party have not."""
+ASKS = (WAITING, EARLY)
 BUSY, MEMORY = 0, 1
 """Why a seat waits: others hold all it could use; or too little memory is left."""
 
@@ -188,7 +189,7 @@ class AccountRecord(Record):
 class SeatRecord(Record):
     """A contender. What it wants, has and had last are numbers of resources, or ``NONE``."""
 
-    STRUCT: ClassVar = struct.Struct("<16q")
+    STRUCT: ClassVar = struct.Struct("<18q")
     state: int
     member: int
     account: int
@@ -209,13 +210,17 @@ class SeatRecord(Record):
     last: int
     cause: int
     """Why it waits: ``BUSY`` or ``MEMORY``."""
+    party: int
+    """The number of its ``Party``; 0: it has none."""
+    party_seats: int
+    """How many seats that has."""
 
     @property
     def plausible(self) -> bool:
         """Whether all its numbers are in range."""
         numbers = (self.wants, self.resource, self.last)
         return (
-            FREE <= self.state <= REVOKED
+            FREE <= self.state <= EARLY
             and 0 <= self.member < MEMBERS
             and 0 <= self.account < ACCOUNTS
             and 0 <= self.kind < KINDS
@@ -225,6 +230,8 @@ class SeatRecord(Record):
             and 0 <= self.memory_mb < _LARGE
             and 0 <= self.left_mb < _LARGE
             and self.cause in (BUSY, MEMORY)
+            and (self.party > 0 and self.wants != NONE if self.party_seats else not self.party)
+            and 0 <= self.party_seats <= SEATS
         )
 
     @property

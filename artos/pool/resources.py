@@ -36,6 +36,15 @@ class Resource:
         return replace(self, share=share, memory_mb=left if share and self.memory_mb else 0)
 
 
+class Party(NamedTuple):
+    """Several seats that get their resources at the same time, all or none."""
+
+    number: int
+    """Which party of the pool it is: 63 bits that no other one has, and not 0."""
+    seats: int
+    """How many they are."""
+
+
 class Want(NamedTuple):
     """What a contender asks for: any resource (``name`` is empty) or that one, and its memory."""
 
@@ -43,6 +52,8 @@ class Want(NamedTuple):
     memory_mb: int = 0
     instead: str = ""
     """Another one that serves as well as the one called ``name``."""
+    beside: tuple[Want, ...] = ()
+    """What it gets at the same time, or nothing at all. All of it then has names, no two alike."""
 
     def takes(self, name: str) -> bool:
         """Whether it asks for a resource of that name."""
@@ -80,6 +91,8 @@ class Places:
 
     def room(self, want: Want, last: str = "", but: Container[str | None] = ()) -> str | None:
         """A resource with room for ``want``: ``last`` if possible, else the longest free."""
+        if want.beside and not all(self.room(each, but=but) for each in want.beside):
+            return None
         if last in self._open and last not in but and self._fits(want, last):
             return last
         for name in (want.name, want.instead) if want.name else self._open:
@@ -89,10 +102,12 @@ class Places:
                 return name
         return None
 
-    def candidate(self, want: Want, last: str = "") -> str | None:
-        """A resource that ``want`` could use if it were free; always the same one."""
+    def candidates(self, want: Want, last: str = "") -> tuple[str, ...]:
+        """What ``want`` could use if it were free: always the same one, or all of a party's."""
+        if want.beside:
+            return want.name, *(each.name for each in want.beside)
         names = [name for name, load in self._loads.items() if want.could_use(load.resource)]
-        return last if last in names else next(iter(names), None)
+        return (last,) if last in names else tuple(names[:1])
 
     def add_holder(self, name: str, memory_mb: int) -> None:
         """One more holder."""
@@ -126,6 +141,15 @@ class Places:
     def full(self) -> bool:
         """Whether nothing has room for another holder."""
         return not self._open
+
+    def is_held_from(self, want: Want) -> bool:
+        """Whether it is a party's, and others hold what it lacks; not if that is memory."""
+        if not want.beside:
+            return False
+        return all(
+            self.room(each) is not None or not self.has_a_free_unit(each)
+            for each in (want._replace(beside=()), *want.beside)
+        )
 
     def has_a_free_unit(self, want: Want) -> bool:
         """Whether ``want`` lacks nothing but memory: a resource has room for another holder."""

@@ -21,8 +21,10 @@ from artos.pool.choice import (
 from artos.pool.effects import Effects, Revoked
 from artos.pool.meter import held_at, in_use, started
 from artos.pool.records import (
+    ASKS,
     BUSY,
     DEMAND,
+    EARLY,
     FREE,
     GRANTED,
     HELD,
@@ -72,7 +74,10 @@ class LeaseScheduler:
     # -- seats ---------------------------------------------------------------------------------
 
     def queue_seat(self, seat: int, length: int) -> None:
-        """Have a seat wait for a lease of ``length`` ns (0: no deadline)."""
+        """Have a seat wait for a lease of ``length`` ns (0: no deadline).
+
+        One of a party waits once all of them have asked.
+        """
         record = self.table.seats.edit(seat)
         here = Contenders.of(self.table, record.kind)
         used = [pair for pair in here.held if in_use(self.table.lease_word(pair[0], METER))]
@@ -83,9 +88,11 @@ class LeaseScheduler:
                 self.table.accounts.edit(record.account).lead = lead
         self._settle_account(seat, record)
         record.state, record.since, record.length, record.cause = WAITING, self.now, length, BUSY
+        if record.party:
+            self._gather(record.party)
         self.decide(record.kind)
         if record.state == WAITING:
-            self.table.accounts.edit(record.account).waits += 1
+            self.table.accounts.edit(record.account).waits += record.party_seats or 1
             if self.reclaim():
                 self.decide(record.kind)
 
@@ -96,8 +103,21 @@ class LeaseScheduler:
         self._settle_account(seat, record)
         self._count_wait(record)
         record.state = FREE
+        if record.party:
+            self._gather(record.party)
         self.decide(record.kind)
         return kept
+
+    def _gather(self, party: int) -> None:
+        """Have a party wait for its turn if all of its seats ask, and else none of them."""
+        seats = self.table.seats.items()
+        asking = [pair for pair in seats if pair[1].party == party and pair[1].state in ASKS]
+        for seat, each in asking:
+            state = WAITING if len(asking) == each.party_seats else EARLY
+            if each.state != state:
+                self._count_wait(each)
+                self.table.seats.edit(seat)
+                each.state, each.since = state, self.now
 
     def set_memory(self, seat: int, needed: int, left: int, *, remember: bool = True) -> None:
         """A seat needs so much memory (MB) while it holds, and leaves so much there at other times.
@@ -119,15 +139,19 @@ class LeaseScheduler:
 
     def remove_member(self, member: int) -> None:
         """Remove a member, whose process may have ended, and all its seats."""
-        kinds: dict[int, None] = {}
+        kinds, parties = dict[int, None](), set[int]()
         for seat, record in self.table.seats.items():
             if record.member == member:
                 kinds[record.kind] = None
+                if record.party:
+                    parties.add(record.party)
                 self._settle_account(seat, record)
                 self._count_wait(record)
                 self._clear_lease(seat)
                 self.table.seats.remove(seat)
         self.table.members.remove(member)
+        for party in parties:
+            self._gather(party)
         for kind in kinds:
             self.decide(kind)
 
@@ -182,13 +206,14 @@ class LeaseScheduler:
         if choice is not None:
             self._book_choice(kind, choice)
             here.regroup()
-            causes: dict[int, int] = {}
+            causes: dict[tuple[int, int], int] = {}
             for seat, each in here.waiting:
-                if each.wants not in causes:
-                    free = choice.places.has_a_free_unit(want_of(each, self.table.resources))
-                    causes[each.wants] = MEMORY if free else BUSY
-                if each.cause != causes[each.wants]:
-                    self.table.seats.edit(seat).cause = causes[each.wants]
+                if (wish := (each.wants, each.more_mb)) not in causes:
+                    want, places = want_of(each, self.table.resources), choice.places
+                    lacks = places.has_a_free_unit(want) and places.room(want) is None
+                    causes[wish] = MEMORY if lacks else BUSY
+                if each.cause != causes[wish]:
+                    self.table.seats.edit(seat).cause = causes[wish]
         # Those that hold see by their lease words whether others wait, and who gets it next.
         sought = wanted(self.table, here.waiting)
         next_seats = next_holders(self.table, here, self.now)
@@ -297,5 +322,5 @@ class LeaseScheduler:
     def wake_those_that_wait(self) -> None:
         """Have every member with a seat that waits look at the table again."""
         for each in self.table.seats.values():
-            if each.state == WAITING:
+            if each.state in ASKS:
                 self.effects.wake.add(each.member)

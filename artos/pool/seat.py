@@ -6,11 +6,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from artos.buffer.doorbell import fence
-from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout
+from artos.pool.faults import LeasedTwice, LeaseRevoked, LeaseTimeout, PartyIncomplete
 from artos.pool.memory import Shortage, shortage
 from artos.pool.meter import in_use, started, stopped
 from artos.pool.records import DEMAND, GRANTED, METER, SINCE, TAKEN_AWAY, UNTIL, UNWANTED
-from artos.pool.view import holders
+from artos.pool.view import holders, missing_of, party_of
 from artos.system.closing import Closing
 
 if TYPE_CHECKING:
@@ -25,11 +25,15 @@ class Seat(Closing):
     """One contender for resources of one kind. It has one lease at a time, or waits for one.
 
     While no other waits, it keeps its resource between leases, and beginning or ending a lease
-    touches two words of shared memory and no lock.
+    touches two words of shared memory and no lock. One that is not ``alone``, but of a party, keeps
+    nothing: others of the party might lose theirs meanwhile.
     """
 
-    def __init__(self, pool: Pool, number: int, workload: str, what: str, memory_mb: int) -> None:
-        self.workload, self.what, self.memory_mb = workload, what, memory_mb
+    def __init__(
+        self, pool: Pool, number: int, workload: str, what: str, memory_mb: int, *,
+        alone: bool = True,
+    ) -> None:  # fmt: skip
+        self.workload, self.what, self.memory_mb, self.alone = workload, what, memory_mb, alone
         self._pool, self._number = pool, number
         self._words = pool.table.lease_words(number)
         self._lease: Lease | None = None
@@ -102,6 +106,7 @@ class Seat(Closing):
 
         Raises:
             LeaseTimeout: none came free in time.
+            PartyIncomplete: others of its party did not ask in time.
             LeasedTwice: the seat has a lease, or waits for one.
             NotInPool: the pool was left.
             PoolStuck: another process was stopped while it changed the table.
@@ -114,9 +119,12 @@ class Seat(Closing):
         with self._pool.changing():
             table = self._pool.table
             held_by = holders(table, table.seats[self._number].kind)
+            party, missing = party_of(table, self._number), missing_of(table, self._number)
         if lease := self.withdraw():
             return lease
-        raise LeaseTimeout(self.wanted, seconds, held_by)
+        if missing:
+            raise PartyIncomplete(self.wanted, missing, seconds)
+        raise LeaseTimeout(" and at the same time ".join((self.wanted, *party)), seconds, held_by)
 
     def ask_for_lease(self, seconds: float = 0.0) -> Lease | None:
         """A lease if there is one at once; else the seat waits: ``take_lease`` returns it later."""
@@ -191,7 +199,7 @@ class Seat(Closing):
         words[METER] = stopped(words[METER], self._pool.now())
         if words[DEMAND] == UNWANTED:  # else it is wanted anyway
             fence()
-        self._keeps = words[DEMAND] == UNWANTED
+        self._keeps = self.alone and words[DEMAND] == UNWANTED
         if not self._keeps and not self._pool.give_back_lease(self._number):
             raise LeaseRevoked(self.workload, lease.resource, self._length)
 
@@ -224,13 +232,6 @@ class Lease(Closing):
         """
         if self._words[DEMAND] == TAKEN_AWAY and self.seat._lease is self:
             raise LeaseRevoked(self.seat.workload, self.resource, self.seat._length)
-
-    def begin(self, seconds: float) -> None:
-        """From now on others have to respect it for ``seconds``, whatever is over; no error if it
-        was taken away. For one who had to wait for something else meanwhile.
-        """
-        if self._words[DEMAND] != TAKEN_AWAY:
-            self._words[UNTIL] = _until(self.seat._pool.now(), seconds)
 
     def renew(self, seconds: float | None = None, *, wait: float = 60.0) -> None:
         """Give it back and ask for another one at the same moment; it may be of another resource.

@@ -15,7 +15,17 @@ from artos.pool.file import discard
 from artos.pool.folder import TABLE, PoolFolder, pool_folder
 from artos.pool.memory import shortage
 from artos.pool.meter import held_at
-from artos.pool.records import HELD, MEMORY, METER, NONE, SINCE, UNTIL, WAITING, SeatRecord
+from artos.pool.records import (
+    ASKS,
+    EARLY,
+    HELD,
+    MEMORY,
+    METER,
+    NONE,
+    SINCE,
+    UNTIL,
+    SeatRecord,
+)
 from artos.pool.scheduler import LeaseScheduler
 from artos.pool.table import Table
 from artos.pool.watch import WakeUps
@@ -84,11 +94,15 @@ class WaitingView(msgspec.Struct, frozen=True):
     memory_mb: int
     waited_seconds: float
     why: str
-    """``turn`` or ``memory``."""
+    """``turn``, ``memory``, or ``party``: others of its party have not asked yet."""
     lacks_mb: int = 0
     """How much memory it lacks, where that is why."""
     held_by: list[str] = []
     """Workload, process and MB of those that have it."""
+    beside: list[str] = []
+    """The resources that its party gets at the same time, or none of them."""
+    missing: list[str] = []
+    """Who of its party has not asked yet."""
 
 
 class PoolView(msgspec.Struct, frozen=True):
@@ -153,8 +167,8 @@ def clean() -> list[Path]:
 
 def view_of(table: Table, folder: Path, now: int) -> PoolView:
     """What a table says at ``now`` (ns); within ``Table.change``."""
-    seats = table.seats.values()
-    waiting = sorted((each for each in seats if each.state == WAITING), key=lambda s: s.since)
+    asking = [(number, each) for number, each in table.seats.items() if each.state in ASKS]
+    asking.sort(key=lambda pair: pair[1].since)
     held = [(number, each) for number, each in table.seats.items() if _is_held(table, number)]
     running = []
     for number, seat in held:
@@ -167,7 +181,7 @@ def view_of(table: Table, folder: Path, now: int) -> PoolView:
         str(folder),
         _resources(table, [each for _, each in held]),
         running,
-        [_waiting(table, each, now) for each in waiting],
+        [_waiting(table, seat, now) for seat, _ in asking],
         held_usage(table, now),
     )
 
@@ -192,7 +206,8 @@ def _resources(table: Table, held: list[SeatRecord]) -> list[ResourceView]:
     return found
 
 
-def _waiting(table: Table, seat: SeatRecord, now: int) -> WaitingView:
+def _waiting(table: Table, number: int, now: int) -> WaitingView:
+    seat, missing = table.seats[number], missing_of(table, number)
     account, member = table.accounts[seat.account], table.members[seat.member]
     what = table.kinds[seat.kind] if seat.wants == NONE else table.resources[seat.wants]
     return WaitingView(
@@ -204,10 +219,38 @@ def _waiting(table: Table, seat: SeatRecord, now: int) -> WaitingView:
         seat.priority,
         seat.memory_mb,
         (now - seat.since) / NANO,
-        "memory" if seat.cause == MEMORY else "turn",
+        "party" if missing else "memory" if seat.cause == MEMORY else "turn",
         lack.lacking_mb if (lack := shortage(table, seat)) else 0,
         [*lack.held_by] if lack else [],
+        party_of(table, number),
+        missing,
     )
+
+
+def party_of(table: Table, seat: int) -> list[str]:
+    """The resources that the others are for of a seat's party; none if it has no party."""
+    return [table.resources[each.wants].name for each in _others_of(table, seat)]
+
+
+def missing_of(table: Table, seat: int) -> list[str]:
+    """Who of the party of a seat that has asked has not; sentences, for people."""
+    if table.seats[seat].state != EARLY:
+        return []
+    there = _others_of(table, seat)
+    found = [
+        f"process {table.members[each.member].pid} has not asked for "
+        f"{table.resources[each.wants].name}"
+        for each in there
+        if each.state not in ASKS
+    ]
+    if unknown := table.seats[seat].party_seats - 1 - len(there):
+        found.append(f"{unknown} of its processes have not come")
+    return found
+
+
+def _others_of(table: Table, seat: int) -> list[SeatRecord]:
+    party = table.seats[seat].party
+    return [each for n, each in table.seats.items() if party and each.party == party and n != seat]
 
 
 def held_usage(table: Table, now: int) -> list[HeldUsage]:

@@ -16,9 +16,9 @@ from artos.pool.pool import Pool
 from artos.pool.seat import Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
 from artos.runs.plan import Plan, Site
-from artos.runtime.lease_turns import LeaseTurns, device_of_all
 from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
+from artos.runtime.replica_devices import device_of, party_of
 
 WAITS_FOR = "a device"
 _LISTEN_SECONDS = 0.5
@@ -34,7 +34,7 @@ class LeasedRole:
     it is taken away, the update counts and is published even so; ``Done.lost_lease`` tells of it.
 
     ``report`` is told when an invocation has to wait, and when it is begun after that; ``stopped``
-    is asked meanwhile. Replicas take ``turns``: an update begins when each has its device.
+    is asked meanwhile. Replicas have seats of one party: all get their devices at the same time.
     """
 
     def __init__(
@@ -45,9 +45,8 @@ class LeasedRole:
         deadline: float,
         report: Callable[[Waits], None],
         stopped: Callable[[], bool],
-        turns: LeaseTurns | None = None,
     ) -> None:
-        self._role, self._pool, self._seat, self._turns = role, pool, seat, turns
+        self._role, self._pool, self._seat = role, pool, seat
         self._deadline, self._report, self._stopped = deadline, report, stopped
         memory_mb = sum(each.memory_mb for each in pool.resources if each.name == seat.what)
         self._memory: LeasedMemory | None = None
@@ -77,17 +76,9 @@ class LeasedRole:
         length, took = self._deadline, self._took.setdefault(call.method, deque(maxlen=_NEWEST))
         if took:
             length = min(length, max(_SHORTEST, _TIMES_LONGEST * max(took)))
-        if self._turns is not None:
-            self._turns.wait_for_mine(call.firing)
-        # Replicas may have to wait for the devices of the others, too, while they have this one.
-        lasts = length if self._turns is None else self._deadline
-        lease = self._seat.ask_for_lease(lasts) or self._wait(times)
+        lease = self._seat.ask_for_lease(length) or self._wait(times)
         began, kept = time.perf_counter(), True
         try:
-            if self._turns is not None:
-                self._turns.taken(call.firing)
-                began = _now_waited(times, began)
-                lease.begin(length)
             done = self._updated(call, lease, times)
         finally:
             try:
@@ -126,16 +117,19 @@ class LeasedRole:
         return done
 
     def _wait(self, times: dict[str, float]) -> Lease:
-        began = time.perf_counter()
-        self._report(Waits(WAITS_FOR))
-        try:
-            lease = self._waited()
-        except (Stopped, NoMemoryInTime):
-            if late := self._seat.withdraw():
-                late.close()
-            raise
-        self._report(Waits(""))
-        _now_waited(times, began)
+        began, lease = time.perf_counter(), None
+        if not self._seat.alone:  # the other replicas ask at about the same time
+            lease = self._pool.wait_for(self._seat, _LISTEN_SECONDS)
+        if lease is None:
+            self._report(Waits(WAITS_FOR))
+            try:
+                lease = self._waited()
+            except (Stopped, NoMemoryInTime):
+                if late := self._seat.withdraw():
+                    late.close()
+                raise
+            self._report(Waits(""))
+        times["wait_for_device"] = time.perf_counter() - began
         return lease
 
     def _waited(self) -> Lease:
@@ -168,13 +162,6 @@ class LeasedRole:
         self._pool.close()
 
 
-def _now_waited(times: dict[str, float], began: float) -> float:
-    """Add the seconds since ``began`` to the waits for a device; returns the present time."""
-    now = time.perf_counter()
-    times["wait_for_device"] = times.get("wait_for_device", 0.0) + now - began
-    return now
-
-
 def leased(
     make_role: Callable[[str], LearnerRole],
     plan: Plan,
@@ -196,14 +183,16 @@ def leased(
 
     pool = Pool.join(otherwise=own_resources(), name=str(site.member))
     try:
-        names, turns = names_in(pool), None
+        what, party = names_in(pool), None
         if gathering is not None:
-            names = [device_of_all(pool, names, plan, site, gathering, plan.deadline)]
-            turns = LeaseTurns(gathering, stopped)
-        seat = pool.enter(site.workload, names, weight=plan.weight, priority=plan.priority)
+            what = [device_of(pool, what, plan, site, gathering, plan.deadline)]
+            party = party_of(plan, site)
+        seat = pool.enter(
+            site.workload, what, weight=plan.weight, priority=plan.priority, party=party
+        )
         (device,) = (each for each in pool.resources if each.name == seat.what)
         role = make_role(name_of(device))
-        return LeasedRole(role, pool, seat, plan.deadline, report, stopped, turns)
+        return LeasedRole(role, pool, seat, plan.deadline, report, stopped)
     except BaseException:
         pool.close()
         raise

@@ -46,7 +46,7 @@ def text(view: PoolView) -> str:
     queue = [("waiting for", "workload", "process", "weight", "priority", "since", "lacks")]
     queue += [
         (
-            who.what,
+            " and ".join((who.what, *who.beside)),
             who.workload,
             f"{who.pid} {who.process}",
             f"{who.weight:g}",
@@ -80,5 +80,7 @@ def _holder(who: HolderView) -> str:
 
 
 def _lacks(who: WaitingView) -> str:
+    if who.missing:
+        return "; ".join(who.missing)
     by = f", held by {'; '.join(who.held_by)}" if who.held_by else ""
     return f"{who.lacks_mb} MB of memory{by}" if who.lacks_mb else who.why

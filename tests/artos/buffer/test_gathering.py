@@ -33,24 +33,18 @@ def test_who_has_not_come_again_is_behind_whatever_it_did_before(tmp_path: Path)
     first, second = together(tmp_path, 1, 1)
     for _ in range(5):
         second.begin()
-    second.hold(9)
     second.give(0, 77)
     first.come(0, 2)
     first.begin()
     assert first.behind() == [1]
-    assert not first.holds(1, 3)
     assert first.given is None
     second.come(1, 2)
     second.give(0, 78)
     assert first.given == 78
 
 
-def test_devices_are_taken_call_by_call(tmp_path: Path) -> None:
+def test_who_is_given_something_is_woken(tmp_path: Path) -> None:
     first, second = together(tmp_path, 3, 3)
-    assert not second.holds(0, 7)
-    first.hold(7)
-    assert second.holds(0, 7)
-    assert not second.holds(0, 8)
+    first.give(1, 7)
     second.wait(60.0)  # it was rung
-    second.hold(7)
-    assert first.holds(1, 7)
+    assert (first.given, second.given) == (None, 7)

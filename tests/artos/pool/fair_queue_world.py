@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from artos.pool.fair_queue import FairQueue
+from artos.pool.fair_queue import FairQueue, longest_wait
 from artos.pool.resources import Resource, Want
 
 
@@ -58,7 +58,7 @@ class World:
         self.held[client] = resource
         del self.asked[client]
         length = client.lease * self.random.uniform(0.2, 1.0)
-        self.seconds[client.workload] += length
+        self.seconds[client.workload] += length * (1 + len(client.want.beside))
         self.at(self.now + length, "done", client)
 
     def done(self, client: Client) -> None:
@@ -69,10 +69,45 @@ class World:
             self.at(self.now + pause, "ask", client)
 
     def check(self) -> None:
-        loads = Counter(self.held.values())
-        memory: Counter[str] = Counter()
+        loads, memory = Counter[str](), Counter[str]()
         for client, resource in self.held.items():
-            memory[resource] += client.want.memory_mb
+            for each in (client.want._replace(name=resource), *client.want.beside):
+                loads[each.name] += 1
+                memory[each.name] += each.memory_mb
         for name, resource in self.resources.items():
             assert loads[name] <= resource.share
             assert not resource.memory_mb or memory[name] <= resource.memory_mb
+
+
+class Watched(World):
+    """Computes when somebody gets what it waited for how long it might have waited at most."""
+
+    def __init__(
+        self, queue: FairQueue[Client], resources: list[Resource], seed: int, lease: float
+    ) -> None:
+        super().__init__(queue, resources, seed)
+        self.lease = lease
+        self.ahead: dict[Client, int] = {}
+        self.queues: dict[Client, set[object]] = {}
+        self.served = self.overdue = 0
+
+    @staticmethod
+    def line(client: Client) -> object:
+        return (client.workload, client.want, client.priority)
+
+    def ask(self, client: Client) -> None:
+        lines = [self.line(other) for other in self.asked]
+        self.ahead[client] = lines.count(self.line(client))
+        self.queues[client] = {*lines}
+        for others in self.queues.values():
+            others.add(self.line(client))
+        super().ask(client)
+
+    def granted(self, client: Client, resource: str) -> None:
+        waited, patience = self.now - self.asked[client], self.queue.patience
+        queues = self.queues.pop(client)
+        ahead = self.ahead.pop(client)
+        assert waited <= longest_wait(self.lease, len(queues), ahead, patience)
+        self.served += 1
+        self.overdue += waited > 2 * patience
+        super().granted(client, resource)

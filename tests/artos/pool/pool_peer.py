@@ -13,18 +13,21 @@ from typing import Self
 
 from helpers import PATIENCE, ROOT
 
-from artos.pool.resources import Resource
+from artos.pool.resources import Party, Resource
 from artos.system.closing import Closing
 
-DEVICE = Resource("cuda:0")
+DEVICE, SECOND = Resource("cuda:0"), Resource("cuda:1")
 
 
 class Peer(Closing):
     """Another process with one seat."""
 
-    def __init__(self, folder: Path, workload: str, user: int = 0, group: int = 0) -> None:
+    def __init__(
+        self, folder: Path, workload: str, user: int = 0, group: int = 0, party: int = 0
+    ) -> None:
+        """``party``: the number of one of two, in which its seat is for ``SECOND``."""
         self.process = subprocess.Popen(
-            [sys.executable, __file__, str(folder), workload, str(user), str(group)],
+            [sys.executable, __file__, str(folder), workload, str(user), str(group), str(party)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"},
         )  # fmt: skip
@@ -59,7 +62,7 @@ class Peer(Closing):
             self.process.kill()
 
 
-def serve(folder: Path, workload: str, user: int, group: int) -> None:
+def serve(folder: Path, workload: str, user: int, group: int, party: int) -> None:
     """Do as told, as another user if one is given."""
     from artos.pool import table  # noqa: PLC0415
     from artos.pool.faults import LeaseRevoked  # noqa: PLC0415
@@ -69,8 +72,11 @@ def serve(folder: Path, workload: str, user: int, group: int) -> None:
         os.setgroups([group])
         os.setgid(user)
         os.setuid(user)
-    pool = Pool.join([DEVICE], folder=folder)
-    seat, lease = pool.enter(workload), None
+    pool, lease = Pool.join([DEVICE], folder=folder), None
+    if party:
+        seat = pool.enter(workload, SECOND.name, party=Party(party, 2))
+    else:
+        seat = pool.enter(workload)
     print("in", flush=True)
     for line in sys.stdin:
         order, _, number = line.strip().partition(" ")
@@ -106,4 +112,4 @@ def _dying(stores: Iterator[int]) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    serve(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import ClassVar
 
 import pytest
-from fair_queue_world import Client, World
+from fair_queue_world import Client, Watched, World
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -203,42 +203,11 @@ def test_weights_hold_for_those_that_pause_between_leases(weights: tuple[int, ..
 LEASE, PATIENCE = 3.0, 20.0
 
 
-class Watched(World):
-    """Computes when somebody gets what it waited for how long it might have waited at most."""
-
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self.ahead: dict[Client, int] = {}
-        self.queues: dict[Client, set[object]] = {}
-        self.served = self.overdue = 0
-
-    @staticmethod
-    def line(client: Client) -> object:
-        return (client.workload, client.want, client.priority)
-
-    def ask(self, client: Client) -> None:
-        lines = [self.line(other) for other in self.asked]
-        self.ahead[client] = lines.count(self.line(client))
-        self.queues[client] = {*lines}
-        for others in self.queues.values():
-            others.add(self.line(client))
-        super().ask(client)
-
-    def granted(self, client: Client, resource: str) -> None:
-        waited = self.now - self.asked[client]
-        queues = self.queues.pop(client)
-        ahead = self.ahead.pop(client)
-        assert waited <= longest_wait(LEASE, len(queues), ahead, PATIENCE)
-        self.served += 1
-        self.overdue += waited > 2 * PATIENCE
-        super().granted(client, resource)
-
-
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_nobody_starves(seed: int) -> None:
     """10,000 arrivals in a machine that is too small: no wait is longer than its bound."""
     resources = [Resource("r0", share=3, memory_mb=100), Resource("r1"), Resource("r2", share=2)]
-    world = Watched(FairQueue(resources, patience=PATIENCE), resources, seed)
+    world = Watched(FairQueue(resources, patience=PATIENCE), resources, seed, LEASE)
     dice, time = random.Random(seed), 0.0
     for number in range(10_000):
         time += dice.expovariate(2.6)

@@ -9,12 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from pool_peer import DEVICE, Peer
+from pool_peer import DEVICE, SECOND, Peer
 
 from artos.pool import table
 from artos.pool.effects import Revoked
 from artos.pool.faults import NotInPool, PoolStuck
 from artos.pool.pool import Pool
+from artos.pool.resources import Party
 from artos.pool.view import read_pool
 
 pytestmark = pytest.mark.processes
@@ -125,6 +126,29 @@ def test_death_in_the_midst_of_a_change_harms_nobody(pool: Pool, peer: Peer, sto
     peer.tell(f"die-inside {stores}").hear()
     with seat.lease(wait=PATIENCE) as lease:
         assert lease.resource == "cuda:0"
+
+
+@pytest.mark.parametrize("stores", range(3))
+def test_death_as_a_party_is_granted_its_devices(folder: Path, stores: int) -> None:
+    """All of it has happened, or nothing; what the dead one had, or was to have, is free."""
+    with Pool.join([DEVICE, SECOND], folder=folder) as pool, Peer(folder, "w", party=7) as peer:
+        seat = pool.enter("w", DEVICE.name, party=Party(7, 2))
+        assert seat.ask_for_lease() is None
+        peer.tell(f"die-inside {stores}").hear()
+        with pool.enter("other", SECOND.name).lease(wait=PATIENCE):
+            assert seat.holds == (DEVICE.name if stores else "")
+            assert len(read_pool(folder).holders) == (2 if stores else 1)
+
+
+def test_the_others_of_a_party_have_theirs_at_once(folder: Path) -> None:
+    """The process that asks last wakes those that sleep."""
+    with Pool.join([DEVICE, SECOND], folder=folder) as pool, Peer(folder, "w", party=7) as peer:
+        seat = pool.enter("w", DEVICE.name, party=Party(7, 2))
+        for _ in range(3):
+            peer.tell("lease")
+            with seat.lease(wait=PATIENCE):
+                assert peer.hear() == SECOND.name
+            peer.do("end")
 
 
 def test_a_stopped_process_that_has_the_lock_is_named(

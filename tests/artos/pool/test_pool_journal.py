@@ -9,7 +9,7 @@ import pytest
 from artos.clock import ManualClock
 from artos.pool import records, table
 from artos.pool.pool import Pool
-from artos.pool.resources import Resource
+from artos.pool.resources import Party, Resource
 from artos.pool.scheduler import LeaseScheduler
 from artos.pool.table import Table
 
@@ -42,16 +42,20 @@ def state(path: Path) -> list[object]:
         return [[repr(each) for each in area.items()] for area in areas] + [live]
 
 
+@pytest.mark.parametrize("party", [None, Party(7, 2)])
 def test_a_change_is_there_as_a_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, party: Party | None
 ) -> None:
     folder, clock = tmp_path / "pool", ManualClock(50.0)
     monkeypatch.setattr(table, "check_version", lambda *_: None)
     monkeypatch.setattr(LeaseScheduler, "_lives", lambda *_: True)  # nobody has a lock of a copy
-    with Pool.join([Resource("d")], folder=folder, clock=clock) as pool:
-        first, second = pool.enter("first"), pool.enter("second")
+    devices = [Resource("d"), Resource("e")]
+    with Pool.join(devices[: party.seats if party else 1], folder=folder, clock=clock) as pool:
+        first = pool.enter("first", "d")
+        waiting = [pool.enter("second", each.name, party=party) for each in pool.resources]
         lease = first.lease(3.0)
-        second.ask_for_lease()
+        for seat in waiting:
+            seat.ask_for_lease()
         clock.advance(1.0)
         before, images = state(folder / "table"), list[bytes]()
         whole = pool.table._memory
@@ -61,9 +65,9 @@ def test_a_change_is_there_as_a_whole_or_not_at_all(
             patched.setattr(pool.table.hand_overs, "_words", words)
             patched.setattr(pool.table, "_memory", Torn(whole, images, whole))
             assert pool.withdraw_seat(0), "the first seat holds"
-            assert pool.give_back_lease(0), "so the device goes to the second seat"
+            assert pool.give_back_lease(0), "so the device goes to the second seat, or a party"
         after = state(folder / "table")
-        assert second.take_lease() is not None
+        assert all(seat.take_lease() for seat in waiting)
         lease.close()
     assert before != after
     assert len(images) > 20

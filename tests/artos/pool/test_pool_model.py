@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from artos.clock import ManualClock
-from artos.pool.faults import LeaseRevoked
+from artos.pool.faults import LeaseRevoked, PoolRefused
 from artos.pool.pool import Pool
-from artos.pool.resources import Resource
+from artos.pool.records import ASKS, EARLY, WAITING
+from artos.pool.resources import Party, Resource
 from artos.pool.seat import Lease, Seat
 from artos.pool.view import read_pool
 
@@ -51,6 +52,10 @@ class Member:
                 f"w{number}", what, weight=weight, memory_mb=memory if what != "slot" else 0
             )
         )
+
+    def enter_party(self, number: int, what: str) -> None:
+        with suppress(PoolRefused):  # that party has such a seat already
+            self.seats.append(self.pool.enter(f"p{number}", what, party=Party(number, 2)))
 
     def got(self, seat: Seat, lease: Lease | None) -> None:
         if lease is not None:
@@ -117,6 +122,23 @@ class Members(RuleBasedStateMachine):
             self.members.append(member)
             for number in seats:
                 member.enter(number)
+
+    @rule(numbers=st.permutations([1, 2]), both=st.booleans())
+    def join_as_parties(self, numbers: list[int], both: bool) -> None:
+        """Two members, each with a seat of one party, or of two."""
+        if len(self.members) < 3:
+            for what in "ab":
+                self.members.append(Member(self.folder / "pool", self.clock))
+                for number in numbers[: 1 + both]:
+                    self.members[-1].enter_party(number, what)
+
+    @rule(seconds=st.sampled_from([0.0, 2.0]))
+    def all_ask(self, seconds: float) -> None:
+        for member in self.members:
+            for seat in member.seats:
+                if seat not in member.leases and seat not in member.waiting:
+                    member.waiting.add(seat)
+                    member.got(seat, seat.ask_for_lease(seconds))
 
     @rule(number=SEATS, seconds=st.sampled_from([0.0, 0.0, 2.0]))
     def ask(self, number: int, seconds: float) -> None:
@@ -208,7 +230,24 @@ class Members(RuleBasedStateMachine):
                 member.collect()
                 for seat in [*member.leases]:
                     member.end(seat)
-        assert [member.waiting for member in self.members] == [set()] * len(self.members)
+        asking = Counter(
+            seat.workload for member in self.members for seat in member.waiting if not seat.alone
+        )
+        waiting = [seat for member in self.members for seat in member.waiting]
+        assert all(not seat.alone and asking[seat.workload] == 1 for seat in waiting)
+
+    @invariant()
+    def a_party_that_waits_has_nothing(self) -> None:
+        """All of its seats that have asked wait, or none does, as long as one of them lacks it."""
+        if not getattr(self, "members", None):
+            return
+        table = self.members[0].pool.table
+        with self.members[0].pool.changing():
+            seats = [each for each in table.seats.values() if each.party]
+            for number in {each.party for each in seats}:
+                states = [each.state for each in seats if each.party == number]
+                asks = [state for state in states if state in ASKS]
+                assert asks in ([], [EARLY], [WAITING] * 2)
 
 
 Members.TestCase.settings = settings(max_examples=60, stateful_step_count=40)

@@ -15,8 +15,8 @@ from artos.clock import ManualClock
 from artos.errors import CannotReturn
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
-from artos.pool.resources import Resource
-from artos.pool.seat import Seat
+from artos.pool.resources import Party, Resource
+from artos.pool.seat import Lease, Seat
 from artos.pool.table import Table
 from artos.pool.view import read_pool
 from artos.protocol.invocations import Done, Failed, Invoke, Waits
@@ -160,6 +160,32 @@ def test_it_hears_that_it_is_to_stop_while_it_waits(
     assert not lease.wanted, "it is not in the queue any more"
     lease.close()
     assert stage.role.run(CALL).version == 1
+
+
+@pytest.mark.parametrize(("soon", "said"), [(True, []), (False, ["a device", ""])])
+def test_a_replica_waits_for_the_others_and_only_then_for_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soon: bool, said: list[str]
+) -> None:
+    """Nothing is said of the moments between their asking, at each update."""
+    devices, asked = [Resource("cpu:a"), Resource("cpu:b")], Pool.wait_for
+    folder = tmp_path / "pool"
+    with Pool.join(devices, folder=folder) as pool, Pool.join(folder=folder) as others:
+        party, reports, learner = Party(7, 2), list[str](), Learner()
+        other = others.enter("mine", "cpu:b", party=party)
+
+        def interrupted(pool: Pool, seat: Seat, seconds: float) -> Lease | None:
+            if soon or reports:
+                other.ask_for_lease()
+            return asked(pool, seat, 0.0)
+
+        monkeypatch.setattr(Pool, "wait_for", interrupted)
+        role = LeasedRole(
+            learner, pool, pool.enter("mine", "cpu:a", party=party), DEADLINE,
+            lambda waits: reports.append(waits.what), lambda: False,
+        )  # type: ignore[arg-type]  # fmt: skip
+        learner.act = lambda: pytest.fail("it is alone") if not other.holds else None
+        assert role.run(CALL).times.keys() == {"learn", "wait_for_device"}
+        assert reports == said
 
 
 def test_a_lease_is_as_long_as_updates_of_its_kind_take(

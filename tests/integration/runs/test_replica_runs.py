@@ -17,14 +17,15 @@ from named import LEARNER
 from real_runs import Artos, checkpointed, journal, shared_memory, updates
 
 from artos.pool.folder import pool_folder
-from artos.pool.view import clean
+from artos.pool.view import clean, read_pool
 from artos.specs.members import Member
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 SECOND = Member(LEARNER.role, 1)
 SHORT = ("--set", "envs=2", "--set", "steps=32", "--set", "minibatches=2", "--set", "epochs=2")
-DEVICES = {"ARTOS_DEVICES": "cpu:0,cpu:1"}
+BOTH = ("cpu:0", "cpu:1")
+DEVICES = {"ARTOS_DEVICES": ",".join(BOTH)}
 
 Start = Callable[..., Artos]
 
@@ -109,23 +110,30 @@ def fits(run: Path) -> int:
 
 
 def test_two_runs_with_two_replicas_each_share_two_devices(tmp_path: Path) -> None:
-    """Neither ever has one of the devices while it waits for ever for the other one's."""
-    started: list[Artos] = []
+    """Neither ever has one of the devices while it waits for the other one, which that one has."""
+    started, at_once = list[Artos](), list[int]()
     try:
         for name in ("one", "two"):
             (folder := tmp_path / name).mkdir()
             pool = ("--device", "pool")
             started.append(Artos(folder, (*command(folder / "run", 128 * 30), *pool), **DEVICES))
         for each, name in zip(started, ("one", "two"), strict=True):
+            run = tmp_path / name / "run"
+            each.until(lambda: at_once.append(runs_that_hold()) or updates(run) >= 20)  # noqa: B023
             outcome = each.wait()
             assert outcome.status == 0, outcome.err
             assert outcome.summary["updates"] == 30
             lines = journal(tmp_path / name / "run")
             ready = {line["ready"]: line for line in lines if "ready" in line}
-            assert [ready[str(m)]["device"] for m in (LEARNER, SECOND)] == ["cpu:0", "cpu:1"]
+            assert {ready[str(m)]["device"] for m in (LEARNER, SECOND)} == {"cpu:0", "cpu:1"}
     finally:
         for each in started:
             each.end()
         Artos(tmp_path, ("clean",)).wait()
         clean()
     assert not pool_folder().exists()
+    assert max(at_once) <= 1
+
+
+def runs_that_hold() -> int:
+    return len({each.workload for each in read_pool().holders if each.resource in BOTH})

@@ -1,4 +1,4 @@
-"""Replicas take devices one after the other, and compute once all have theirs."""
+"""Each replica has a device of its own, and all of one start are a party."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from artos.buffer.gathering import Gathering
 from artos.errors import ReplicaLost
 from artos.pool.pool import Pool
 from artos.pool.resources import Resource
-from artos.runtime.lease_turns import LeaseTurns, device_of_all
-from artos.runtime.member import Stopped
+from artos.runtime.replica_devices import device_of, party_of
 from artos.specs.members import Member
 
 PLAN: Any = SimpleNamespace(replicas=2, weight=1.0)
@@ -31,34 +30,6 @@ def both(tmp_path: Path) -> list[Gathering]:
     return found
 
 
-def told_to_stop() -> bool:
-    return True
-
-
-def never() -> bool:
-    raise AssertionError("it need not wait")
-
-
-def test_the_second_waits_for_the_first(both: list[Gathering]) -> None:
-    first, second = both
-    LeaseTurns(first, never).wait_for_mine(7)
-    with pytest.raises(Stopped):
-        LeaseTurns(second, told_to_stop).wait_for_mine(7)
-    with pytest.raises(Stopped):
-        LeaseTurns(first, told_to_stop).taken(7)
-    LeaseTurns(second, never).wait_for_mine(7)
-
-
-def test_none_computes_before_all_have_theirs(both: list[Gathering]) -> None:
-    first, second = both
-    with pytest.raises(Stopped):
-        LeaseTurns(first, told_to_stop).taken(7)
-    LeaseTurns(second, never).taken(7)
-    LeaseTurns(first, never).taken(7)
-    with pytest.raises(Stopped):
-        LeaseTurns(second, told_to_stop).wait_for_mine(8)
-
-
 @pytest.fixture
 def pool(tmp_path: Path) -> Iterator[Pool]:
     """Three devices, on one of which a learner is already."""
@@ -69,19 +40,25 @@ def pool(tmp_path: Path) -> Iterator[Pool]:
         yield made
 
 
-def site(rank: int) -> Any:
-    return SimpleNamespace(workload="mine", member=Member("learner", rank))
+def site(rank: int, workload: str = "mine", role: str = "learner", starts: int = 1) -> Any:
+    return SimpleNamespace(workload=workload, member=Member(role, rank), starts=starts)
 
 
-def test_they_have_those_that_the_fewest_are_on_in_the_order_of_names(
-    pool: Pool, both: list[Gathering]
-) -> None:
+def test_they_have_those_that_the_fewest_are_on(pool: Pool, both: list[Gathering]) -> None:
     names = [each.name for each in pool.resources]
-    found = [device_of_all(pool, names, PLAN, site(n), both[n], 60.0) for n in range(2)]
-    assert found == ["cpu:a", "cpu:c"]
+    found = [device_of(pool, names, PLAN, site(n), both[n], 60.0) for n in range(2)]
+    assert {*found} == {"cpu:a", "cpu:c"}
 
 
 def test_one_that_is_not_told_says_who_did_not_choose(pool: Pool, both: list[Gathering]) -> None:
     names = [each.name for each in pool.resources]
     with pytest.raises(ReplicaLost, match="learner did not take part in the choice of devices"):
-        device_of_all(pool, names, PLAN, site(1), both[1], 0.0)
+        device_of(pool, names, PLAN, site(1), both[1], 0.0)
+
+
+def test_the_replicas_of_one_start_are_a_party() -> None:
+    party = party_of(PLAN, site(0))
+    assert party == party_of(PLAN, site(1))
+    assert party.seats == 2
+    others = [site(0, "other"), site(0, role="model"), site(0, starts=2)]
+    assert len({party, *(party_of(PLAN, each) for each in others)}) == 4
