@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from artos.learners.optimisers import Adam, ByPart, RMSprop, TorchOptimiser
     from artos.learners.torch_learner import TorchLearner
     from artos.losses.gae import advantages, discounted
+    from artos.losses.rounds import n_step_returns
     from artos.losses.vtrace import vtrace
     from artos.policies.acting import ActInfo
     from artos.policies.build import Policy
@@ -159,6 +160,7 @@ __all__ = [
     "advantages",
     "discounted",
     "load",
+    "n_step_returns",
     "run",
     "sweep",
     "vtrace",
@@ -238,6 +240,7 @@ _MODULES = {
     "advantages": "artos.losses.gae",
     "discounted": "artos.losses.gae",
     "load": "artos.trained.trained",
+    "n_step_returns": "artos.losses.rounds",
     "vtrace": "artos.losses.vtrace",
     "Cluster": "deploy.api.cluster",
     "Result": "deploy.api.running",

@@ -48,16 +48,28 @@ def sum_backwards(errors: Floats, weights: Floats) -> None:
         errors[..., t, :] += weights[..., t, :] * errors[..., t + 1, :]
 
 
-def n_step_returns(rewards: Floats, following: Floats, ends: Flags, gamma: float, n: int) -> Floats:
-    """Returns over n rows and the value of the state after them; all is (A, T, E) or (T, n).
+def n_step_returns(
+    rewards: NDArray[Any],
+    values: NDArray[Any],
+    bootstraps: NDArray[Any],
+    terminations: Flags,
+    truncations: Flags,
+    gamma: float,
+    n: int,
+    valid: Flags | None = None,
+) -> Floats:
+    """Returns over n >= 1 rows and the value of the state after them, as rewards are shaped.
 
-    ``following`` are the values after each row. Where an episode ends, and at the end of the round,
-    fewer rewards are summed.
+    All arrays are (A, T, E), or (T, n), whole episodes padded with zeros, as an ``EpisodeBatch``
+    has them; the result is float32. ``following_values`` says which value counts as that of the
+    state after each row. Where an episode ends, and at the end of a round, fewer rewards are
+    summed. What stands where ``valid`` is False means nothing.
     """
-    found = rewards + gamma * following
+    following = following_values(values, bootstraps, terminations, truncations, valid)
+    goes_on = ~(terminations | truncations)[..., :-1, :]
+    found: Floats = (rewards + gamma * following).astype(np.float32)
     for _ in range(n - 1):
         after = following.copy()
-        cut = ends[..., :-1, :]
-        after[..., :-1, :] = np.where(cut, following[..., :-1, :], found[..., 1:, :])
-        found = rewards + gamma * after
+        np.copyto(after[..., :-1, :], found[..., 1:, :], where=goes_on)
+        found = (rewards + gamma * after).astype(np.float32)
     return found

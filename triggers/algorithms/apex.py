@@ -15,7 +15,7 @@ from artos.actors.rollout import RolloutActor
 from artos.buffer.samplers.patterns import Prioritised
 from artos.errors import Refused
 from artos.learners.settings import Actors, Replay, ReplaySettings, builder, table
-from artos.losses.rounds import following_values, n_step_returns
+from artos.losses.rounds import n_step_returns
 from artos.policies.acting import ActInfo
 from artos.policies.choosing import require_actions
 from artos.policies.distributions import OUT
@@ -99,8 +99,7 @@ class RatingActor(RolloutActor):
         after = np.zeros_like(best)
         info = dataclasses.replace(self._info, greedy=True)  # draws nothing at random
         after[:, -1] = self._policy.act(self._observations, info)[BEST]
-        following = following_values(best, after, over, cut, valid)
-        found = n_step_returns(rewards, following, over | cut, self.gamma, self.n_step)
+        found = n_step_returns(rewards, best, after, over, cut, self.gamma, self.n_step, valid)
         arrays[PRIORITIES][at] = np.abs(found[0] - arrays[CHOSEN][at])
         return seconds
 

@@ -19,6 +19,10 @@ STEPS, UPDATES = "total_steps", "total_updates"
 class Budget(Concern[Run]):
     """Environment steps, updates, or both: what is used up first ends the run."""
 
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._of_data = {draw.target for draw in run.plan.draws if not draw.live}
+
     def begin(self) -> None:
         """A resumed run may have used up its budget before."""
         self._see()
@@ -26,6 +30,8 @@ class Budget(Concern[Run]):
     def admits(self, firing: Firing) -> bool:
         """Whether an update is left for this firing; those of the first learner are counted."""
         target, updates = firing.trigger, self.run.plan.total_updates
+        if target in self._of_data and not firing.claims and self._sampled:
+            return False
         if not (updates or self.run.plan.beside):
             return True
         if not parsed(target).learns or target in self.run.non_publishing:
@@ -33,6 +39,16 @@ class Budget(Concern[Run]):
         if parsed(target).role != self.run.first.member.role:
             return self._admits_other(firing)
         return not updates or self.run.progress.begun() < updates
+
+    @property
+    def _sampled(self) -> bool:
+        """Whether draws from data sets alone are to end: they use up no rows, so one more is due.
+
+        After the last round those are made that ``total_updates`` has left.
+        """
+        ending, progress, updates = self.run.ending, self.run.progress, self.run.plan.total_updates
+        over = bool(ending.why) and not updates and progress.steps >= progress.granted
+        return ending.draining or over
 
     def _admits_other(self, firing: Firing) -> bool:
         """Once there are no more rows, other learners are handed those that are left.

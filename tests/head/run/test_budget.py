@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from elastic_loop import Troupe, fifo, full_batch, troupe
+from helpers import ROOT
 from inline_runs import finished, registered
+from shown import demonstrate
 
 from artos.buffer.samplers.patterns import Uniform
 from artos.errors import Refused
 from artos.protocol.invocations import Done, Invoke
 from artos.specs.actor_count import Manual
+from deploy.local.inline import Inline
 from triggers import ReplayTrigger, RoundTrigger
 from triggers.explain import explain
 from triggers.journal import read
@@ -107,3 +112,60 @@ def test_it_is_explained(tmp_path: Path) -> None:
 
     assert ", 64 steps or 9 updates in all" in told(total_steps=64, total_updates=9)
     assert ", 9 updates in all" in told(total_steps=0, total_updates=9)
+
+
+SHOWN = """
+from dataclasses import replace
+import my_demos
+from artos import Uniform
+from triggers import ReplayTrigger
+
+def workload(actors: int = 0, total_steps: int = 64, total_updates: int = 0):
+    made = my_demos.workload(actors=actors, total_steps=total_steps, total_updates=total_updates)
+    update = ReplayTrigger(my_demos.ROW, Uniform(64, n_step=3), source="demos")
+    return replace(made, triggers={**made.triggers, "learner.update": update})
+"""
+"""Whatever actors do, batches are of a data set alone, and there is always one more."""
+
+
+class Stopped(Inline):
+    """Told to stop in the tenth invocation; many more are too many."""
+
+    asked, stops = 0, True
+
+    def _run_one(self, coordinator: Any, member: Any, call: Invoke) -> None:
+        self.asked += 1
+        assert self.asked < 300, "it never ends"
+        if self.stops and self.asked == 10:
+            coordinator.ending.drain()
+        super()._run_one(coordinator, member, call)
+
+
+class Watched(Stopped):
+    """Not told to stop."""
+
+    stops = False
+
+
+@pytest.mark.parametrize(
+    ("members", "settings", "why"),
+    [
+        (Stopped, {"total_updates": 10_000}, ""),
+        (Stopped, {"actors": 1, "total_steps": 10**6}, ""),
+        (Watched, {"actors": 1, "total_steps": 512}, "total_steps"),
+        (Watched, {"actors": 1, "total_updates": 30}, "total_updates"),
+    ],
+)
+def test_data_sets_are_drawn_from_until_the_run_is_over(
+    members: type[Inline], settings: dict[str, int], why: str, tmp_path: Path
+) -> None:
+    for name in ("my_dqn.py", "my_demos.py"):
+        shutil.copy(ROOT / "docs" / "examples" / name, tmp_path)
+    (tmp_path / "shown_alone.py").write_text(SHOWN)
+    demonstrate(tmp_path / "demos.npz", episodes=1)
+    registration = registered("shown_alone.py:workload", tmp_path, **settings)
+    run = finished(registration, tmp_path, members).coordinator
+    assert (run.finished, run.ending.why) == (True, why)
+    assert run.progress.steps == run.progress.granted
+    wanted = settings["total_updates"] if why == "total_updates" else run.progress.updates
+    assert run.progress.updates == wanted > 0

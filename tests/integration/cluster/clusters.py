@@ -48,6 +48,7 @@ class Cluster:
         self.run: subprocess.Popen[bytes] | None = None
         self.executors: dict[str, subprocess.Popen[bytes]] = {}
         self._known: dict[int, psutil.Process] = {}
+        self._read, self._lines = 0, list[dict[str, Any]]()
 
     # -- processes -----------------------------------------------------------------------------
 
@@ -56,6 +57,7 @@ class Cluster:
     ) -> None:
         """Start the run process and wait until it is up."""
         self.epoch += 1
+        self._read, self._lines = 0, []
         request = {
             "workload": workload, "settings": settings, "seed": 3, "deadline": deadline,
         }  # fmt: skip
@@ -249,8 +251,13 @@ class Cluster:
     def journal(self) -> list[dict[str, Any]]:
         """All lines of the run's journal so far; a last one half written is left out."""
         path = self.run_folder / "journal.jsonl"
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        return [json.loads(line) for line in lines]
+        if path.exists():  # what is waited for is looked for often, and most lines are known
+            with path.open("rb") as file:
+                file.seek(self._read)
+                *lines, _ = file.read().split(b"\n")
+            self._lines += map(json.loads, lines)
+            self._read += sum(len(line) + 1 for line in lines)
+        return [*self._lines]
 
     def updates(self) -> int:
         """Updates that the journal says are done."""

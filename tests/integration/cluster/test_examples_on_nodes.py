@@ -56,14 +56,6 @@ def test_in_one_process_they_go_on_from_their_checkpoints(name: str, code: Path)
     assert found.summary["updates"] == 5
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "my_asked",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("my_es", "my_rnd")),
-    ],
-    indirect=True,
-)
 def test_on_nodes_they_go_on_whoever_is_killed(name: str, cluster: Cluster) -> None:
     """The learner, those beside it and a node; then the run goes on from its checkpoint."""
     workload = f"{name}.py:workload"
