@@ -71,6 +71,17 @@ TASKS = {
          "normalize_returns": False, "nonlinearity": "tanh", "actor_critic_share_weights": False},
         SAMPLE_FACTORY,
     ),
+    "APPO beside RLlib's, CartPole": Task(
+        "CartPole-v1", 100_000, 0.0,
+        {"algorithm": "appo", "actors": 2, "envs": 4, "steps": 64, "n": 1, "lr": 5e-4,
+         "epochs": 1, "minibatches": 1, "clip": 0.2, "ent_coef": 0.01, "vf_coef": 0.5,
+         "max_grad_norm": 40, "lam": 1.0},
+        {"algorithm": "APPO", "runners": 2, "envs": 4, "fragment": 64, "lr": 5e-4,
+         "train_batch_size_per_learner": 256, "clip_param": 0.2, "entropy_coeff": 0.01,
+         "vf_loss_coeff": 0.5, "grad_clip": 40.0,
+         "use_circular_buffer": False, "simple_queue_size": 3, "target_network_update_freq": 0},
+        RLLIB,
+    ),
 }  # fmt: skip
 """Networks, batches, step sizes and how often rows are learned from are the same on both sides.
 
@@ -82,6 +93,8 @@ and learn at the same time, on both sides, and so do ours that draw from replay 
 where theirs take turns: how old rows are, and weights that act, depends on the machine. Ours that
 draw from replay count rows that only reset, so they end by as many steps earlier as there were
 episodes. Ours with several environments tell an episode when its round ends; it counts for the
-middle of the round. RLlib tells means of ten episodes, every 500 steps or more. Sample Factory
-2.1.1 fails with its V-trace, and has returns of the same length (GAE with λ = 1) instead.
+middle of the round. RLlib tells means of ten episodes, every 500 steps or more; its APPO learns
+from each batch once, and corrects for lag by the policy that an update begins with, as ours does,
+not twice and by one of many updates ago. Sample Factory 2.1.1 fails with its V-trace, and has
+returns of the same length (GAE with λ = 1) instead.
 """

@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[TextServer]:
 
 
 @pytest.mark.parametrize(
-    "max_lag", [pytest.param(0, marks=pytest.mark.long), 1, pytest.param(2, marks=pytest.mark.long)]
+    "max_lag", [pytest.param(0, marks=pytest.mark.long), 1, pytest.param(4, marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize(
     "weights", ["block", "files", pytest.param("http", marks=pytest.mark.processes)]

@@ -1,0 +1,1 @@
+"""What the defaults reach, for whoever sets nothing."""

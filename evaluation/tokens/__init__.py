@@ -1,0 +1,1 @@
+"""GRPO on tokens beside a reference in one process."""
