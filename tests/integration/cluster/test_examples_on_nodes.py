@@ -17,7 +17,10 @@ from artos.specs.members import Member
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-EXAMPLES = {"my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model"))}
+EXAMPLES = {
+    "my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model")),
+    "my_rainbow": (), "my_planning": (), "my_grpo": (), "my_inference": (Member("inference"),),
+}  # fmt: skip
 """Files, and who else may be killed."""
 ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
 
@@ -59,8 +62,8 @@ def test_in_one_process_they_go_on_from_their_checkpoints(name: str, code: Path)
 @pytest.mark.parametrize(
     "name",
     [
-        "my_asked",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("my_es", "my_rnd")),
+        name if name == "my_asked" else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in EXAMPLES
     ],
     indirect=True,
 )

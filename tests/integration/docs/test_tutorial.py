@@ -171,7 +171,7 @@ def test_own_actor_without_torch_learns(user: UserFolder) -> None:
 
 RATIOS = {
     "my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_dyna": (8, 64, 500),
-    "my_sac": (128, 128, 500),
+    "my_sac": (128, 128, 500), "my_rainbow": (16, 64, 1000), "my_planning": (64, 192, 500),
 }  # fmt: skip
 """How often those with a replay buffer draw a row, how many at once, and from which row on."""
 
@@ -187,6 +187,10 @@ RATIOS = {
         ("my_recurrent", 20, 80),
         ("my_sac", 10, -6),
         ("my_rnd", 50, 0.9),
+        ("my_rainbow", 20, 100),
+        ("my_planning", 10, 150),
+        ("my_inference", 20, 100),
+        ("my_grpo", 512, 0.9),
     ],
     ids=str,
 )
