@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 EXAMPLES = {
     "my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model")),
-    "my_rainbow": (), "my_planning": (), "my_grpo": (), "my_inference": (Member("inference"),),
+    "my_r2d2": (), "my_rainbow": (), "my_planning": (), "my_grpo": (),
+    "my_inference": (Member("inference"),),
 }  # fmt: skip
 """Files, and who else may be killed."""
 ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
