@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from artos.buffer.model_block import ObjectSpec
 from artos.errors import BadObject, Refused
@@ -169,16 +171,23 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
     read = objects_of(workload.actor.reads, name, plan.learner)
     if unsaid := [each for each in read if each not in publish.made and each != MODEL_PARAM]:
         raise Refused([str(BadObject(each, UNSAID)) for each in unsaid])
+    live = learner.live()
     arrays = [
         # Tensors have dtypes of torch; a spec has NumPy's name.
         ArraySpec(name, tuple(array.shape), str(array.dtype).removeprefix("torch."))
-        for name, array in learner.live().items()
+        for name, array in live.items()
     ]
+    # Checkpoints hold weights by their names: without names, as the vector that they are.
+    layout = learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS)
+    params = np.asarray(live.get(PARAMS, ()))
+    if len(wrong := np.flatnonzero(~np.isfinite(params))):
+        stops = np.cumsum([math.prod(shape) for _, shape in layout])
+        number = int(np.searchsorted(stops, wrong[0], "right"))
+        raise Refused([_NOT_FINITE.format(layout[number][0], params[wrong[0]])])
     peers = sum(plan.replica_counts.values()) if plan.beside else 0
     found = {
         "objects": objects(workload, name, arrays, first_peer(plan) + peers),
-        # Checkpoints hold weights by their names: without names, as the vector that they are.
-        "layout": learner.layout() or tuple((a.name, a.shape) for a in arrays if a.name == PARAMS),
+        "layout": layout,
         "threads": threads,
         "threads_follow": follow,
         "device": device,
@@ -192,6 +201,12 @@ def with_learner(workload: Workload, name: str, module: Any, plan: Plan) -> Plan
     seen = workload.actor.seen(module)
     doubts = (*seen.doubts, *_of_evaluations(workload), *workload.doubts)
     return msgspec.structs.replace(plan, **found, networks=seen.networks, doubts=doubts)
+
+
+_NOT_FINITE = (
+    "{} begins with {}: weights and floating-point buffers go to the actors with each version, so "
+    "each of them is finite; let a mask be a buffer of bools"
+)
 
 
 def _of_evaluations(workload: Workload) -> Iterator[str]:

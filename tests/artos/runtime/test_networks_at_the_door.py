@@ -14,6 +14,7 @@ WORKLOAD = """
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from artos import RolloutActor
@@ -50,12 +51,22 @@ def fits(spec):
     return Policy().build(spec, 0)
 
 
+def masking(spec):
+    module = Policy().build(spec, 0)
+    module.body.register_buffer("later", torch.full((3, 3), -torch.inf).triu(1))
+    return module
+
+
 def workload(actor):
     return replace(ppo("CartPole-v1", 1, 64, envs=1, steps=16, minibatches=1), actor=actor)
 
 
 def counted():
     return workload(RolloutActor("CartPole-v1", fits, 1))
+
+
+def infinite():
+    return workload(RolloutActor("CartPole-v1", masking, 1))
 
 
 def function():
@@ -112,3 +123,11 @@ def test_an_actor_that_answers_for_its_network_is_believed(home: Path) -> None:
     """As one must whose network is none of PyTorch's; here that ends in the learner's set-up."""
     with pytest.raises(Refused, match="the learner cannot be built"):
         registered("networks.py:silent", home)
+
+
+def test_a_network_that_begins_with_what_no_version_may_hold_is_refused_by_name(
+    home: Path,
+) -> None:
+    """As a mask of -inf, which is a buffer: its learner would be started again and again."""
+    with pytest.raises(Refused, match=r"body\.later begins with -inf"):
+        registered("networks.py:infinite", home)

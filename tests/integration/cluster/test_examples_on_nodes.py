@@ -17,8 +17,14 @@ from artos.specs.members import Member
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
-EXAMPLES = {"my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model"))}
+EXAMPLES = {
+    "my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model")),
+    "my_r2d2": (), "my_rainbow": (), "my_planning": (), "my_grpo": (),
+    "my_inference": (Member("inference"),),
+}  # fmt: skip
 """Files, and who else may be killed."""
+OFTEN = ("my_es", "my_rnd", "my_asked")
+"""Those of which nodes are lost in each run of the tests."""
 ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
 
 
@@ -56,6 +62,14 @@ def test_in_one_process_they_go_on_from_their_checkpoints(name: str, code: Path)
     assert found.summary["updates"] == 5
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in OFTEN else pytest.mark.exhaustive)
+        for name in EXAMPLES
+    ],
+    indirect=True,
+)
 def test_on_nodes_they_go_on_whoever_is_killed(name: str, cluster: Cluster) -> None:
     """The learner, those beside it and a node; then the run goes on from its checkpoint."""
     workload = f"{name}.py:workload"

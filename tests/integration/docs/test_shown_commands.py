@@ -243,6 +243,20 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run my_asked.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_reward_model_comes_to_agree"
     ),
+    **dict.fromkeys(
+        (
+            "artos run my_dyna.py:workload",
+            "artos run my_grpo.py:workload",
+            "artos run my_inference.py:workload",
+            "artos run my_planning.py:workload",
+            "artos run my_rainbow.py:workload",
+            "artos run my_rnd.py:workload",
+        ),
+        Elsewhere("integration/docs/test_tutorial.py::test_own_algorithms_learn"),
+    ),
+    "artos run my_r2d2.py:workload": Elsewhere(
+        "integration/docs/test_tutorial.py::test_own_algorithm_on_sequences_from_replay_runs"
+    ),
     "artos run ppo --set learners=2": SHORT,
     "artos run my_replicas.py:workload": Elsewhere(
         "integration/docs/test_tutorial.py::test_own_algorithm_is_divided"

@@ -39,6 +39,13 @@ SHOWN_IN = {
     "my_self_play.py": "docs/how-to/what-actors-read.md",
     "my_population.py": "docs/how-to/several-learners.md",
     "my_two_policies.py": "docs/how-to/several-learners.md",
+    "my_dyna.py": "docs/how-to/worked-algorithms.md",
+    "my_grpo.py": "docs/how-to/worked-algorithms.md",
+    "my_inference.py": "docs/how-to/worked-algorithms.md",
+    "my_planning.py": "docs/how-to/worked-algorithms.md",
+    "my_r2d2.py": "docs/how-to/worked-algorithms.md",
+    "my_rainbow.py": "docs/how-to/worked-algorithms.md",
+    "my_rnd.py": "docs/how-to/worked-algorithms.md",
     "my_scaling.py": "docs/how-to/elastic-actors.md",
     "optuna_study.py": "docs/how-to/python.md",
     "ray_tune_search.py": "docs/how-to/python.md",
@@ -171,7 +178,7 @@ def test_own_actor_without_torch_learns(user: UserFolder) -> None:
 
 RATIOS = {
     "my_dqn": (8, 64, 1000), "my_apex": (8, 64, 1000), "my_dyna": (8, 64, 500),
-    "my_sac": (128, 128, 500),
+    "my_sac": (128, 128, 500), "my_rainbow": (16, 64, 1000), "my_planning": (64, 192, 500),
 }  # fmt: skip
 """How often those with a replay buffer draw a row, how many at once, and from which row on."""
 
@@ -187,6 +194,10 @@ RATIOS = {
         ("my_recurrent", 20, 80),
         ("my_sac", 10, -6),
         ("my_rnd", 50, 0.9),
+        ("my_rainbow", 20, 100),
+        ("my_planning", 10, 150),
+        ("my_inference", 20, 100),
+        ("my_grpo", 512, 0.9),
     ],
     ids=str,
 )
