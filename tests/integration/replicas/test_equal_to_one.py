@@ -43,14 +43,14 @@ def drawing(run: Together) -> list[Any]:
 
 def assert_equal(one: list[Any], several: list[Any]) -> None:
     """But for rounding, which Adam makes a whole step of where a gradient is nothing else; so on
-    some processors one value in 25 may be off, and none by more than such steps.
+    some processors one value in fifty may be off, and none by more than such steps.
     """
     assert len(one) == len(several)
     for (arrays, metrics), (parts, summed) in zip(one, several, strict=True):
         assert arrays.keys() == parts.keys()
         for name, array in arrays.items():
             far = ~np.isclose(parts[name], array, rtol=1e-3, atol=2e-5)
-            assert far.sum() <= far.size // 25, (name, parts[name][far], array[far])
+            assert far.sum() <= far.size // 50, (name, parts[name][far], array[far])
             np.testing.assert_allclose(parts[name], array, rtol=1e-3, atol=LONGEST, err_msg=name)
         assert summed == pytest.approx(metrics, rel=1e-3, abs=1e-4)
 
@@ -132,8 +132,9 @@ def test_dqn(replay: str, together: Make) -> None:
         ("sac", {"batch": 21, "sync": 1, "env": "CartPole-v1"}),
         ("sac", {"batch": 21, "sync": 1}),
         ("td3", {"batch": 21, "sync": 1}),
-        ("crossq", {"batch": 21, "sync": 1, "critic_hidden": [32], "delay": 2}),
-        ("crossq", {"batch": 21, "sync": 1, "critic_hidden": [32], "renorm_after": 2}),
+        # Normalised, a unit that one row alone excites has no gradient but rounding: many rows.
+        ("crossq", {"batch": 201, "sync": 1, "critic_hidden": [32], "delay": 2}),
+        ("crossq", {"batch": 201, "sync": 1, "critic_hidden": [32], "renorm_after": 2}),
         ("ddpg", {"batch": 21, "sync": 1}),
         ("d4pg", {"batch": 21, "sync": 1, "actors": 2}),
     ],
