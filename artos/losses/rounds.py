@@ -58,17 +58,22 @@ def n_step_returns(
     n: int,
     valid: Flags | None = None,
 ) -> Floats:
-    """Returns over n >= 1 rows and the value of the state after them, as rewards are shaped.
+    """Returns over ``n`` rows and the value of the state after them, as rewards are shaped.
 
     All arrays are (A, T, E), or (T, n), whole episodes padded with zeros, as an ``EpisodeBatch``
     has them; the result is float32. ``following_values`` says which value counts as that of the
     state after each row. Where an episode ends, and at the end of a round, fewer rewards are
     summed. What stands where ``valid`` is False means nothing.
+
+    Raises:
+        ValueError: ``n`` is below 1.
     """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, not {n}")
     following = following_values(values, bootstraps, terminations, truncations, valid)
     goes_on = ~(terminations | truncations)[..., :-1, :]
     found: Floats = (rewards + gamma * following).astype(np.float32)
-    for _ in range(n - 1):
+    for _ in range(min(n, rewards.shape[-2]) - 1):
         after = following.copy()
         np.copyto(after[..., :-1, :], found[..., 1:, :], where=goes_on)
         found = (rewards + gamma * after).astype(np.float32)

@@ -28,11 +28,11 @@ IN_ACTORS, CENTRAL = "each actor has the network", "one process has the network"
 WAYS = {
     IN_ACTORS: (),
     CENTRAL: ("--set", "inference=central"),
-    f"{CENTRAL}, 4 at once": (
+    f"{CENTRAL}, 2 at once": (
         "--set",
         "inference=central",
         "--set",
-        "batch=4",
+        "batch=2",
         "--set",
         "wait=0.003",
     ),

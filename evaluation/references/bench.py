@@ -2,10 +2,10 @@
 
 Runs of at least five seeds on each side. A task holds if in each tenth of the steps the bands, from
 the worst to the best seed, overlap or ours lies above, and if the means of whole curves, beyond the
-lowest return, are at least 0.9 of theirs: bands alone would be wider with seeds that fail. A task
-that has a bar, and may have fewer seeds, holds if ours is there in no more than 1.25 of the steps
-of theirs, infinitely many if ours never is, and those of the whole run if theirs never is. Ratios
-are medians over seeds. There is no verdict if a side has fewer seeds than it should.
+lowest return and of all seeds, are at least 0.9 of theirs: seeds that fail make a band wider. A
+task that has a bar, and may have fewer seeds, holds if ours is there in no more than 1.25 of the
+steps of theirs, as the median over seeds: infinitely many if ours never is, and those of the whole
+run if theirs never is. There is no verdict if a side has fewer seeds than it should.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from evaluation.core.benchmark import MEMBERS, Benchmark
-from evaluation.core.report import OURS, Results
+from evaluation.core.report import OURS, Bound, Results
 from evaluation.core.runner import Answer, Contestant, Say, alternate, baseline, ours
 from evaluation.references import figures
 from evaluation.references.curves import PARTS, Curve, band, gained, kept_up, reached
@@ -32,13 +32,17 @@ from evaluation.references.task import (
 )
 from evaluation.references.tasks import TASKS
 
+Goals = Mapping[str, tuple[float, Bound, str]]
+
 SEEDS = 5
 QUICK_STEPS = 2_500
 ABREAST = "tenths in which bands overlap or ours is above"
-HEIGHT = "mean of the whole curve, ours over theirs"
+HEIGHT = "mean of the whole curves, ours over theirs"
 BAR = "steps until a mean return of"
 SLOWER = "steps to the bar, ours over theirs"
-_MOST, _LEAST = 1.25, 0.9
+_BY_CURVES: Goals = {ABREAST: (1.0, "at least", "share"), HEIGHT: (0.9, "at least", "ratio")}
+_BY_STEPS: Goals = {SLOWER: (1.25, "at most", "ratio")}
+"""What a task without a bar, and one with a bar, are judged by; the last word is the unit."""
 _DEADLINE_SECONDS = 1_800.0
 
 _SIDES = {
@@ -56,7 +60,12 @@ def of(name: str, tasks: Mapping[str, Task], least: int = SEEDS) -> Benchmark:
     """The benchmark of these tasks, with ``least`` seeds or more; any of them may be chosen."""
     several = tasks.items() if len(tasks) > 1 else ()
     parts = {one: of(f"{name}, {one}", {one: task}, least) for one, task in several}
-    measures = (*MEMBERS, "evaluation/catalogue", "evaluation/references")
+    measures = (
+        *MEMBERS,
+        "evaluation/baselines/first_weights.py",
+        "evaluation/catalogue",
+        "evaluation/references",
+    )
     draw = partial(figures.draw_all, tasks)
     return Benchmark(partial(measure, name, tasks, least), measures, draw, parts)
 
@@ -78,34 +87,42 @@ def measure(
         for side, curves in ((OURS, mine), (task.rival, theirs)):
             if curves:
                 results.followed(who(name, side), band(curves))
-        abreast, height, slower = (f"{each}: {name}" for each in (ABREAST, HEIGHT, SLOWER))
-        if task.bar is None:
-            results.require(abreast, 1.0, "at least")
-            results.require(height, _LEAST, "at least")
-        else:
-            results.require(slower, _MOST, "at most")
+        goals = _BY_CURVES if task.bar is None else _BY_STEPS
+        for case, (goal, bound, _) in goals.items():
+            results.require(f"{case}: {name}", goal, bound)
         if mine and theirs:
-            results.add(abreast, "share", kept_up(mine, theirs))
-            for pair in zip(mine, theirs, strict=False):
-                one, other = (gained(curve, task.low) for curve in pair)
-                results.add(height, "ratio", one / other)
-        notes = []
-        if (fewest := min(len(mine), len(theirs))) < seeds:
+            _compare_curves(results, name, task.low, mine, theirs)
+        fewest, notes = min(len(mine), len(theirs)), list[str]()
+        if fewest < seeds:
             notes.append(f"one of the two has {fewest} of {seeds} curves")
-            judged = {abreast: "share", height: "ratio"} if task.bar is None else {slower: "ratio"}
-            for case, unit in judged.items():
-                results.missed(case, unit, notes[0])
-        if task.bar is None or not mine or not theirs:
-            continue
-        steps = _steps(task, quick)
-        ours_at = _reached(results, who(name, OURS), mine, task.bar, steps)
-        theirs_at = _reached(results, who(name, task.rival), theirs, task.bar, steps)
-        for one, other in zip(ours_at, theirs_at, strict=False):
-            results.add(slower, "ratio", one / min(other, steps))
-        if never := ours_at.count(math.inf):
-            notes.append(f"infinite with {never} of {len(ours_at)} seeds of ours")
-            results.remark(slower, "; ".join(notes))
+            for case, (_, _, unit) in goals.items():
+                results.missed(f"{case}: {name}", unit, notes[0])
+        if task.bar is not None and mine and theirs:
+            steps, sides = _steps(task, quick), (who(name, OURS), who(name, task.rival))
+            at = [_reached(results, side, task.bar, steps) for side in sides]
+            _compare_steps(results, f"{SLOWER}: {name}", at, steps, notes)
     return results
+
+
+def _compare_curves(
+    results: Results, name: str, low: float, mine: Sequence[Curve], theirs: Sequence[Curve]
+) -> None:
+    results.add(f"{ABREAST}: {name}", "share", kept_up(mine, theirs))
+    height, (one, other) = f"{HEIGHT}: {name}", (gained(curves, low) for curves in (mine, theirs))
+    if other:
+        results.add(height, "ratio", one / other)
+    else:
+        results.missed(height, "ratio", "theirs gained nothing")
+
+
+def _compare_steps(
+    results: Results, case: str, at: Sequence[Sequence[float]], steps: int, notes: list[str]
+) -> None:
+    for one, other in zip(*at, strict=False):
+        results.add(case, "ratio", one / min(other, steps))
+    if never := at[0].count(math.inf):
+        notes.append(f"infinite with {never} of {len(at[0])} seeds of ours")
+        results.remark(case, "; ".join(notes))
 
 
 def _contestants(
@@ -138,10 +155,8 @@ def _steps(task: Task, quick: bool) -> int:
     return QUICK_STEPS if quick else task.steps
 
 
-def _reached(
-    results: Results, side: str, curves: Sequence[Curve], bar: float, steps: int
-) -> list[float]:
-    case, found = f"{BAR} {bar:g}: {side}", [reached(curve, bar, steps) for curve in curves]
+def _reached(results: Results, side: str, bar: float, steps: int) -> list[float]:
+    case, found = f"{BAR} {bar:g}: {side}", [reached(c, bar, steps) for c in results.kept[side]]
     for value in found:
         results.add(case, "steps", value)
     if never := found.count(math.inf):

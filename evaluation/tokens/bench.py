@@ -6,7 +6,8 @@ run that does not get there has no figure, and so its goal is missed.
 
 Network, batch, optimiser, loss, task and pay are the same. What is not: random numbers, so seeds
 are no pairs; and that rows of the reference are as old as said from its fifth update at the latest,
-those of ours as old as that at most, by who is faster. How old they were is told.
+those of ours as old as that at most, by who is faster. How old they were is told, of ours in all
+updates.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def test_ours_keeps_up_where_its_band_is_not_below_theirs() -> None:
 
 
 def test_what_is_gained_counts_from_the_lowest_return() -> None:
-    assert gained([-1_600.0, -400.0], -1_600.0) == 600.0
+    assert gained([[-1_600.0, -400.0], [-1_600.0, -800.0]], -1_600.0) == 500.0
 
 
 @pytest.mark.parametrize(
@@ -74,23 +74,31 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
     assert rows[f"{bench.HEIGHT}: toy"].holds is None
 
 
-def test_seeds_that_fail_do_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their band is wide, so it overlaps, but what is gained tells."""
-    task, asked = Task("toy", 1_000, 0.0, {}, {}, SB3), iter(range(bench.SEEDS))
+@pytest.mark.parametrize(
+    ("ours", "theirs", "height", "holds"),
+    [
+        # Two that fail make the band wide, so it overlaps, but what is gained tells.
+        ((12.0, 2.0, 12.0, 2.0, 12.0), 10.0, 0.8, False),
+        ((12.0, 8.0, 9.0, 9.0, 9.0), 10.0, 0.94, True),
+        ((12.0, 12.0, 12.0, 12.0, 12.0), 0.0, None, None),  # theirs has told of no episode
+    ],
+)
+def test_whole_curves_are_as_high(
+    ours: tuple[float, ...], theirs: float, height: float | None, holds: bool | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    task, left = Task("toy", 1_000, 0.0, {}, {}, SB3), iter(ours)
 
-    def ours() -> Answer:
-        return Answer(dict.fromkeys(map(str, range(PARTS)), 9.0 if next(asked) else 12.0), {})
+    def answered(value: float) -> Answer:
+        return Answer(dict.fromkeys(map(str, range(PARTS)), value), {})
 
-    def theirs() -> Answer:
-        return Answer(dict.fromkeys(map(str, range(PARTS)), 12.0), {})
-
-    monkeypatch.setattr(bench, "ours", lambda *_, **__: ours)
-    monkeypatch.setattr(bench, "baseline", lambda *_, **__: theirs)
+    monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: answered(next(left)))
+    monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: answered(theirs))
     found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
     rows = {row.case: row for row in found.rows}
-    abreast, height = rows[f"{bench.ABREAST}: toy"], rows[f"{bench.HEIGHT}: toy"]
-    assert (abreast.median, abreast.holds) == (1.0, True)
-    assert (height.median, height.holds) == (0.75, False)
+    assert rows[f"{bench.ABREAST}: toy"].holds
+    told = rows[f"{bench.HEIGHT}: toy"]
+    assert (told.median, told.holds) == (pytest.approx(height) if height else None, holds)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +162,7 @@ def test_episodes_end_where_others_count_them() -> None:
 def test_a_task_is_not_judged_by_fewer_seeds(
     working: int, bar: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = Task("toy", 1_000, 0.0, {}, {}, bench.SB3, bar=bar)
+    task = Task("toy", 1_000, 0.0, {}, {}, SB3, bar=bar)
     good = Answer({str(part): 20.0 for part in range(PARTS)}, {})
 
     def failing() -> Answer:

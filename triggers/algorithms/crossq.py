@@ -40,7 +40,7 @@ class CrossQSettings(SoftSettings, kw_only=True, frozen=True):
     ] = (512, 512)
     delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 3
     renorm_after: Annotated[
-        int, learner("steps of a network from which on its batch statistics are corrected", ge=0)
+        int, learner("batches of a network before its statistics are corrected", ge=0)
     ] = 100_000
 
 

@@ -30,7 +30,7 @@ class Budget(Concern[Run]):
     def admits(self, firing: Firing) -> bool:
         """Whether an update is left for this firing; those of the first learner are counted."""
         target, updates = firing.trigger, self.run.plan.total_updates
-        if target in self._of_data and not firing.claims and self._sampled:
+        if target in self._of_data and not firing.claims and self._data_is_over:
             return False
         if not (updates or self.run.plan.beside):
             return True
@@ -41,14 +41,10 @@ class Budget(Concern[Run]):
         return not updates or self.run.progress.begun() < updates
 
     @property
-    def _sampled(self) -> bool:
-        """Whether draws from data sets alone are to end: they use up no rows, so one more is due.
-
-        After the last round those are made that ``total_updates`` has left.
-        """
-        ending, progress, updates = self.run.ending, self.run.progress, self.run.plan.total_updates
-        over = bool(ending.why) and not updates and progress.steps >= progress.granted
-        return ending.draining or over
+    def _data_is_over(self) -> bool:
+        """Whether draws from data sets alone end: they use up no rows, so one is always due."""
+        ending, progress = self.run.ending, self.run.progress
+        return ending.draining or (bool(ending.why) and progress.steps >= progress.granted)
 
     def _admits_other(self, firing: Firing) -> bool:
         """Once there are no more rows, other learners are handed those that are left.

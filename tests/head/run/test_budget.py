@@ -153,7 +153,8 @@ class Watched(Stopped):
         (Stopped, {"total_updates": 10_000}, ""),
         (Stopped, {"actors": 1, "total_steps": 10**6}, ""),
         (Watched, {"actors": 1, "total_steps": 512}, "total_steps"),
-        (Watched, {"actors": 1, "total_updates": 30}, "total_updates"),
+        (Watched, {"actors": 1, "total_steps": 512, "total_updates": 10_000}, "total_steps"),
+        (Watched, {"actors": 1, "total_steps": 10**6, "total_updates": 30}, "total_updates"),
     ],
 )
 def test_data_sets_are_drawn_from_until_the_run_is_over(
