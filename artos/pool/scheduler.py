@@ -308,9 +308,18 @@ class LeaseScheduler:
     # -- members -------------------------------------------------------------------------------
 
     def earliest_end(self, member: int) -> int:
-        """When the first lease ends at the latest that a seat of a member waits for; 0: no end."""
+        """When the first lease ends at the latest that a seat of a member waits for; 0: no end.
+
+        It waits for what its party does: the one that asks last looks for all, as the others
+        could not know yet for what they wait.
+        """
         seats = self.table.seats.items()
-        mine = [(n, each) for n, each in seats if (each.member, each.state) == (member, WAITING)]
+        parties = {each.party for _, each in seats if each.member == member and each.party}
+        mine = [
+            (number, each)
+            for number, each in seats
+            if each.state == WAITING and (each.member == member or each.party in parties)
+        ]
         sought = wanted(self.table, mine)
         ends = [
             self.table.lease_word(seat, UNTIL)

@@ -167,7 +167,8 @@ class Seat(Closing):
         """Renew a lease; or give it back and queue, if others wait (``Lease.renew_or_queue``)."""
         lease.check()
         length = self._length if seconds is None else seconds
-        if self._lease is lease and self._words[DEMAND] == UNWANTED and not self._grew:
+        keeps = self.alone and self._words[DEMAND] == UNWANTED and not self._grew
+        if self._lease is lease and keeps:
             self._words[UNTIL] = _until(self._pool.now(), length)
             return lease
         if self._lease is lease:
@@ -237,11 +238,13 @@ class Lease(Closing):
         """Give it back and ask for another one at the same moment; it may be of another resource.
 
         So others get their turns by weight and priority, and nothing happens while no one waits.
-        Use it between steps: weights can only act between seats that wait at the same time.
+        Use it between steps: weights can only act between seats that wait at the same time. All of
+        a party renew at the same step: each gives back and waits for the others to ask.
 
         Raises:
             LeaseRevoked: it went on beyond its deadline while others waited.
             LeaseTimeout: the others did not give the resource back in time; the lease is over.
+            PartyIncomplete: others of its party did not ask in time; the lease is over.
         """
         self.seat.renew(self, seconds, wait)
 
