@@ -20,7 +20,7 @@ The rule, for the resources of one kind:
 6. A contender may ask for several resources by name: a party. It gets all at once or none, and is
    charged for all. While it would be next by 3 and 1, but some of them are held, the others are
    kept free for it. So when its turn has come, it waits for leases that run, and for no more.
-   But for 4 and this nothing is kept free that somebody waits for, and never for two at a time.
+   Apart from 4 and this, nothing that somebody waits for is kept free, and never for two at a time.
 
 From 4 follows the bound (``longest_wait``): if no lease is longer than L seconds and there are p
 other queues, the first in a queue waits at most patience + 4·L·(p + 1) seconds, whatever weights

@@ -40,7 +40,7 @@ class Party(NamedTuple):
     """Several seats that get their resources at the same time, all or none."""
 
     number: int
-    """Which party of the pool it is: 63 bits that no other one has, and not 0."""
+    """Which party of the pool it is, within 1 and 2**63 - 1: no other one's."""
     seats: int
     """How many they are."""
 

@@ -387,9 +387,9 @@ def test_memory_of_each_device_is_minded(folder: Path, clock: ManualClock) -> No
         ("p", "device", PARTY, "'device' is a kind of resources: a seat of a party names"),
         ("p", "cpu:a", PARTY, "another seat of the party is for cpu:a"),
         ("q", "cpu:b", PARTY, "all are of one workload"),
-        ("p", "cpu:b", Party(7, 3), "say the same number"),
+        ("p", "cpu:b", Party(7, 3), "say the same number of seats and priority"),
         ("p", "slot:0", PARTY, "for one kind of resources"),
-        ("p", "cpu:b", Party(0, 2), "number must have 63 bits"),
+        ("p", "cpu:b", Party(0, 2), r"number must be within 1 and 2\*\*63 - 1"),
         ("p", "cpu:b", Party(8, 1), "seats must be within 2 and 1024"),
     ],
 )
@@ -398,6 +398,14 @@ def test_refused(folder: Path, workload: str, what: str, party: Party, said: str
         pool.enter("p", "cpu:a", party=PARTY)
         with pytest.raises(PoolRefused, match=said):
             pool.enter(workload, what, party=party)
+
+
+def test_seats_of_a_party_have_one_priority(folder: Path) -> None:
+    with Pool.join(DEVICES, folder=folder) as pool:
+        pool.enter("p", "cpu:a", priority=5, party=PARTY)
+        with pytest.raises(PoolRefused, match="say the same number of seats and priority"):
+            pool.enter("p", "cpu:b", priority=-5, party=PARTY)
+        pool.enter("p", "cpu:b", priority=5, party=PARTY)
 
 
 def test_a_party_that_is_complete_takes_no_further_seat(folder: Path) -> None:
