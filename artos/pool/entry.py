@@ -133,9 +133,7 @@ def seat_faults(
     return faults, NONE if kind is None else kind, NONE if wants is None else wants
 
 
-def party_faults(
-    table: Table, party: Party, workload: str, what: str, priority: int
-) -> list[str]:
+def party_faults(table: Table, party: Party, workload: str, what: str, priority: int) -> list[str]:
     """Why a seat of a workload that asks for ``what`` cannot be one of a party."""
     faults, others = [], [each for each in table.seats.values() if each.party == party.number]
     wants = table.resources.find(name=what)
