@@ -381,6 +381,30 @@ def test_memory_of_each_device_is_minded(folder: Path, clock: ManualClock) -> No
         assert (first.holds, second.holds) == ("cpu:a", "cpu:b")
 
 
+def test_a_party_that_waits_for_a_turn_lacks_no_memory(folder: Path, clock: ManualClock) -> None:
+    """Nobody has to make room on one device before the party could have the other one."""
+    resources = (Resource("cpu:a"), Resource("cpu:b", memory_mb=100))
+    with ExitStack() as opened:
+        stage = Stage(folder, clock, *resources)
+        opened.callback(stage.close)
+        holder, idle = stage.seat("s", "cpu:a"), stage.seat("t", "cpu:b")
+        first, second = stage.party("p", 7)
+        idle.set_memory(70, left_mb=70)
+        second.set_memory(40)
+        lacking = partial(stage.pools[idle].lacking_mb, "cpu:b", now=True)
+        lease = holder.lease()
+        first.ask_for_lease()
+        second.ask_for_lease()
+        assert [each.why for each in stage.queue()] == ["turn", "turn"]
+        assert (second.shortage, lacking()) == (None, 0)
+        lease.close()
+        assert [each.why for each in stage.queue()] == ["turn", "memory"]
+        assert lacking() == 10
+        assert second.shortage is not None
+        holder.lease()
+        assert (second.shortage, lacking()) == (None, 0)
+
+
 @pytest.mark.parametrize(
     ("workload", "what", "party", "said"),
     [
