@@ -72,6 +72,14 @@ class Seat(Closing):
         with self._pool.changing():
             return shortage(self._pool.table, self._pool.table.seats[self._number])
 
+    @property
+    def missing(self) -> list[str]:
+        """Who of its party has not asked while it has; sentences, for people."""
+        if self.alone:
+            return []
+        with self._pool.changing():
+            return missing_of(self._pool.table, self._number)
+
     def set_memory(self, needed_mb: int, left_mb: int = 0, *, remember: bool = True) -> None:
         """Say how much memory it needs while it holds its resource, and how much otherwise.
 
