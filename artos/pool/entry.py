@@ -133,13 +133,13 @@ def seat_faults(
     return faults, NONE if kind is None else kind, NONE if wants is None else wants
 
 
-def party_faults(table: Table, party: Party, workload: str, what: str) -> list[str]:
+def party_faults(table: Table, party: Party, workload: str, what: str, priority: int) -> list[str]:
     """Why a seat of a workload that asks for ``what`` cannot be one of a party."""
     faults, others = [], [each for each in table.seats.values() if each.party == party.number]
     wants = table.resources.find(name=what)
     if not (0 < party.number < 1 << 63 and 1 < party.seats <= records.SEATS):
         faults.append(
-            f"{party}: number must have 63 bits and not be 0, seats must be within 2 and "
+            f"{party}: number must be within 1 and 2**63 - 1, seats must be within 2 and "
             f"{records.SEATS}"
         )
     if wants is None:
@@ -147,13 +147,14 @@ def party_faults(table: Table, party: Party, workload: str, what: str) -> list[s
     elif any(each.wants == wants for each in others):
         faults.append(f"another seat of the party is for {what}: each has one of its own")
     if len(others) >= party.seats or any(
-        (each.party_seats, table.accounts[each.account].workload) != (party.seats, workload)
+        (each.party_seats, each.priority) != (party.seats, priority)
+        or table.accounts[each.account].workload != workload
         or (wants is not None and table.resources[wants].kind != each.kind)
         for each in others
     ):
         faults.append(
             f"{party} cannot have this seat: it has {len(others)} seats, and all are of one "
-            "workload, for one kind of resources, and say the same number"
+            "workload, for one kind of resources, and say the same number of seats and priority"
         )
     return faults
 

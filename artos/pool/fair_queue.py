@@ -13,14 +13,15 @@ The rule, for the resources of one kind:
 3. Before virtual time is compared, contenders of higher priority come first.
 4. Before priorities, every fourth turn goes to the queue (contenders of one workload that want the
    same with the same priority) that has waited longest for a turn, if longer than ``patience``. If
-   no resource has room for it, one that it could use is kept free for it until it fits. Its turn is
-   charged like any other. So neither priorities nor needs of memory starve anyone, and weights
+   no resource has room for it, a unit that it could use is kept free for it until it fits. Its turn
+   is charged like any other. So neither priorities nor needs of memory starve anyone, and weights
    hold wherever they give each workload a turn within ``patience``.
 5. A contender gets the resource it had last if that has room.
 6. A contender may ask for several resources by name: a party. It gets all at once or none, and is
-   charged for all. While it would be next by 3 and 1, but some of them are held, the others are
-   kept free for it. So when its turn has come, it waits for leases that run, and for no more.
-   But for 4 and this nothing is kept free that somebody waits for, and never for two at a time.
+   charged for all. While it would be next by 3 and 1, but some of them are held, what it needs of
+   the others is kept free for it: one unit, and its memory. So when its turn has come, it waits for
+   leases that run, and for no more.
+   Apart from 4 and this, nothing that somebody waits for is kept free, and never for two at a time.
 
 From 4 follows the bound (``longest_wait``): if no lease is longer than L seconds and there are p
 other queues, the first in a queue waits at most patience + 4·L·(p + 1) seconds, whatever weights
@@ -37,7 +38,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from artos.pool.accounts import Account, Lowest
-from artos.pool.resources import Places, Resource, Want
+from artos.pool.resources import Kept, Places, Resource, Want
 
 Contender = TypeVar("Contender", bound=Hashable)
 
@@ -265,14 +266,14 @@ class FairQueue(Generic[Contender]):
         return granted
 
     def _choose(self, now: float) -> tuple[Contender, str] | None:
-        kept: tuple[str, ...] = ()
+        kept: Kept = {}
         overdue = self._overdue(now)
         if overdue is not None and self.fair_turns >= OVERDUE_TURN - 1:
             entry = self._entries[overdue]
             if place := self.places.room(entry.want, entry.last):
                 self.fair_turns = 0
                 return overdue, place
-            kept = self.places.candidates(entry.want, entry.last)
+            kept = self.places.kept(entry.want, entry.last)
         if choice := self._fairest(now, kept):
             self.fair_turns = min(self.fair_turns + 1, OVERDUE_TURN - 1)
         elif overdue is not None and self.fair_turns < OVERDUE_TURN - 1:
@@ -288,10 +289,10 @@ class FairQueue(Generic[Contender]):
             return None
         return queue.head
 
-    def _fairest(self, now: float, kept: tuple[str, ...]) -> tuple[Contender, str] | None:
-        """By priority and virtual time, the first for which there is room outside of ``kept``.
+    def _fairest(self, now: float, kept: Kept) -> tuple[Contender, str] | None:
+        """By priority and virtual time, the first for which there is room beside ``kept``.
 
-        If it is a party without room, and nothing is ``kept`` yet, its resources are.
+        If it is a party without room, and nothing is ``kept`` yet, what it needs is.
         """
         if self.places.full:
             return None
@@ -299,7 +300,7 @@ class FairQueue(Generic[Contender]):
         for (want, priority), line in self._lines.items():
             if best is not None and -priority > best[0][0]:
                 continue
-            fits = self.places.room(want, but=kept) is not None
+            fits = self.places.room(want, kept=kept) is not None
             if not fits and (kept or not self.places.is_held_from(want)):
                 continue
             account = line.order.least(now)
@@ -312,7 +313,7 @@ class FairQueue(Generic[Contender]):
         entry = self._entries[best[1]]
         place = self.places.room(entry.want, entry.last, kept)
         if place is None:
-            return self._fairest(now, self.places.candidates(entry.want))
+            return self._fairest(now, self.places.kept(entry.want))
         return best[1], place
 
     def _leave_line(self, contender: Contender, entry: _Entry) -> _Queue[Contender]:

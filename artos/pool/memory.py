@@ -50,8 +50,8 @@ def _taken_mb(seat: SeatRecord, resource: int) -> int:
 def lacking_mb(table: Table, name: str, *, now: bool = False) -> int:
     """How much memory (MB) a resource lacks for as many seats to hold it as its share allows.
 
-    What other seats have left there counts, too. With ``now`` only seats that wait count, and the
-    answer is 0 as long as holders keep them from it. 0 if its memory is not counted.
+    What other seats have left there counts, too. With ``now`` only seats that wait for nothing but
+    memory count. 0 if its memory is not counted.
     """
     number = table.resources.find(name=name)
     if number is None or not (resource := table.resources[number]).memory_mb:
@@ -65,6 +65,6 @@ def lacking_mb(table: Table, name: str, *, now: bool = False) -> int:
     if now:
         held = [each for each in seats if (each.state, each.resource) == (HELD, number)]
         taken, places = taken + sum(each.more_mb for each in held), min(1, places - len(held))
-        seats = [each for each in seats if each.state == WAITING]
+        seats = [each for each in seats if (each.state, each.cause) == (WAITING, MEMORY)]
     more = sorted((each.more_mb for each in seats), reverse=True)[:places]
     return max(0, taken + sum(more) - resource.memory_mb) if more else 0

@@ -187,7 +187,7 @@ class Pool(Closing):
             what = what if isinstance(what, str) else least_sought(table, what)
             faults, kind, wants = seat_faults(table, workload, what, weight, memory_mb, priority)
             if party is not None:
-                faults += party_faults(table, party, workload, what)
+                faults += party_faults(table, party, workload, what, priority)
             if faults:
                 raise PoolRefused(faults)
             account = account_of(table, kind, workload, weight, scheduler.now)

@@ -44,7 +44,8 @@ FREE, WAITING, HELD, REVOKED, EARLY = 0, 1, 2, 3, 4
 """The states of a seat. ``EARLY``: it has asked for a lease, and others of its party have not."""
 ASKS = (WAITING, EARLY)
 BUSY, MEMORY = 0, 1
-"""Why a seat waits: others hold all it could use; or too little memory is left."""
+"""Why a seat waits: others hold all that it, or one of its party, could use; or too little memory
+is left."""
 
 
 _LARGE = 1 << 62

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -40,7 +41,7 @@ class Party(NamedTuple):
     """Several seats that get their resources at the same time, all or none."""
 
     number: int
-    """Which party of the pool it is: 63 bits that no other one has, and not 0."""
+    """Which party of the pool it is, within 1 and 2**63 - 1: no other one's."""
     seats: int
     """How many they are."""
 
@@ -68,6 +69,11 @@ class Want(NamedTuple):
         return not resource.memory_mb or taken_mb + self.memory_mb <= resource.memory_mb
 
 
+Kept = Mapping[str, int]
+"""What is kept free: by resource, one unit and so much memory (MB)."""
+_NOTHING: Kept = MappingProxyType({})
+
+
 @dataclass(slots=True)
 class _Load:
     resource: Resource
@@ -89,25 +95,30 @@ class Places:
         loads = {each.name: _Load(each) for each in resources}
         return cls(loads, dict.fromkeys(loads))
 
-    def room(self, want: Want, last: str = "", but: Container[str | None] = ()) -> str | None:
-        """A resource with room for ``want``: ``last`` if possible, else the longest free."""
-        if want.beside and not all(self.room(each, but=but) for each in want.beside):
+    def room(self, want: Want, last: str = "", kept: Kept = _NOTHING) -> str | None:
+        """A resource with room for ``want``: ``last`` if possible, else the longest free.
+
+        What is ``kept`` for another one counts as taken.
+        """
+        if want.beside and not all(self.room(each, kept=kept) for each in want.beside):
             return None
-        if last in self._open and last not in but and self._fits(want, last):
+        if last in self._open and self._fits(want, last, kept):
             return last
         for name in (want.name, want.instead) if want.name else self._open:
-            if name not in self._open:
-                continue
-            if name not in but and self._fits(want, name):
+            if name in self._open and self._fits(want, name, kept):
                 return name
         return None
 
-    def candidates(self, want: Want, last: str = "") -> tuple[str, ...]:
-        """What ``want`` could use if it were free: always the same one, or all of a party's."""
+    def kept(self, want: Want, last: str = "") -> Kept:
+        """What to keep free for ``want`` until it fits: of one resource, or of each of a party's.
+
+        It is always the same one.
+        """
         if want.beside:
-            return want.name, *(each.name for each in want.beside)
+            return {each.name: each.memory_mb for each in (want, *want.beside)}
         names = [name for name, load in self._loads.items() if want.could_use(load.resource)]
-        return (last,) if last in names else tuple(names[:1])
+        name = last if last in names else next(iter(names), None)
+        return {} if name is None else {name: want.memory_mb}
 
     def add_holder(self, name: str, memory_mb: int) -> None:
         """One more holder."""
@@ -155,6 +166,9 @@ class Places:
         """Whether ``want`` lacks nothing but memory: a resource has room for another holder."""
         return any(want.takes(name) for name in self._open)
 
-    def _fits(self, want: Want, name: str) -> bool:
+    def _fits(self, want: Want, name: str, kept: Kept) -> bool:
         load = self._loads[name]
-        return want.takes(name) and want.fits(load.resource, load.memory_mb)
+        if name in kept and load.holders + 1 >= load.resource.share:
+            return False
+        taken_mb = load.memory_mb + kept.get(name, 0)
+        return want.takes(name) and want.fits(load.resource, taken_mb)

@@ -117,7 +117,7 @@ class LeaseScheduler:
             if each.state != state:
                 self._count_wait(each)
                 self.table.seats.edit(seat)
-                each.state, each.since = state, self.now
+                each.state, each.since, each.cause = state, self.now, BUSY
 
     def set_memory(self, seat: int, needed: int, left: int, *, remember: bool = True) -> None:
         """A seat needs so much memory (MB) while it holds, and leaves so much there at other times.
@@ -206,12 +206,18 @@ class LeaseScheduler:
         if choice is not None:
             self._book_choice(kind, choice)
             here.regroup()
-            causes: dict[tuple[int, int], int] = {}
+            places, resources = choice.places, self.table.resources
+            causes = dict[tuple[int, int, bool], int]()
+            busy = {  # parties: memory is not what they wait for while one of them lacks a unit
+                each.party
+                for _, each in here.waiting
+                if each.party and not places.has_a_free_unit(want_of(each, resources))
+            }
             for seat, each in here.waiting:
-                if (wish := (each.wants, each.more_mb)) not in causes:
-                    want, places = want_of(each, self.table.resources), choice.places
+                if (wish := (each.wants, each.more_mb, each.party in busy)) not in causes:
+                    want = want_of(each, resources)
                     lacks = places.has_a_free_unit(want) and places.room(want) is None
-                    causes[wish] = MEMORY if lacks else BUSY
+                    causes[wish] = MEMORY if lacks and each.party not in busy else BUSY
                 if each.cause != causes[wish]:
                     self.table.seats.edit(seat).cause = causes[wish]
         # Those that hold see by their lease words whether others wait, and who gets it next.
@@ -308,9 +314,18 @@ class LeaseScheduler:
     # -- members -------------------------------------------------------------------------------
 
     def earliest_end(self, member: int) -> int:
-        """When the first lease ends at the latest that a seat of a member waits for; 0: no end."""
+        """When the first lease ends at the latest that a seat of a member waits for; 0: no end.
+
+        It waits for what its party does: the one that asks last looks for all, as the others
+        could not know yet for what they wait.
+        """
         seats = self.table.seats.items()
-        mine = [(n, each) for n, each in seats if (each.member, each.state) == (member, WAITING)]
+        parties = {each.party for _, each in seats if each.member == member and each.party}
+        mine = [
+            (number, each)
+            for number, each in seats
+            if each.state == WAITING and (each.member == member or each.party in parties)
+        ]
         sought = wanted(self.table, mine)
         ends = [
             self.table.lease_word(seat, UNTIL)

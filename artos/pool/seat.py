@@ -72,6 +72,14 @@ class Seat(Closing):
         with self._pool.changing():
             return shortage(self._pool.table, self._pool.table.seats[self._number])
 
+    @property
+    def missing(self) -> list[str]:
+        """Who of its party has not asked while it has; sentences, for people."""
+        if self.alone:
+            return []
+        with self._pool.changing():
+            return missing_of(self._pool.table, self._number)
+
     def set_memory(self, needed_mb: int, left_mb: int = 0, *, remember: bool = True) -> None:
         """Say how much memory it needs while it holds its resource, and how much otherwise.
 
@@ -167,7 +175,8 @@ class Seat(Closing):
         """Renew a lease; or give it back and queue, if others wait (``Lease.renew_or_queue``)."""
         lease.check()
         length = self._length if seconds is None else seconds
-        if self._lease is lease and self._words[DEMAND] == UNWANTED and not self._grew:
+        keeps = self.alone and self._words[DEMAND] == UNWANTED and not self._grew
+        if self._lease is lease and keeps:
             self._words[UNTIL] = _until(self._pool.now(), length)
             return lease
         if self._lease is lease:
@@ -237,11 +246,13 @@ class Lease(Closing):
         """Give it back and ask for another one at the same moment; it may be of another resource.
 
         So others get their turns by weight and priority, and nothing happens while no one waits.
-        Use it between steps: weights can only act between seats that wait at the same time.
+        Use it between steps: weights can only act between seats that wait at the same time. All of
+        a party renew at the same step: each gives back and waits for the others to ask.
 
         Raises:
             LeaseRevoked: it went on beyond its deadline while others waited.
             LeaseTimeout: the others did not give the resource back in time; the lease is over.
+            PartyIncomplete: others of its party did not ask in time; the lease is over.
         """
         self.seat.renew(self, seconds, wait)
 

@@ -238,13 +238,16 @@ def missing_of(table: Table, seat: int) -> list[str]:
         return []
     there = _others_of(table, seat)
     found = [
-        f"process {table.members[each.member].pid} has not asked for "
+        f"process {table.members[each.member].pid} "
+        f"{'still has' if each.state == HELD else 'has not asked for'} "
         f"{table.resources[each.wants].name}"
         for each in there
         if each.state not in ASKS
     ]
-    if unknown := table.seats[seat].party_seats - 1 - len(there):
-        found.append(f"{unknown} of its processes have not come")
+    empty = table.seats[seat].party_seats - 1 - len(there)
+    if empty:
+        seats = "one seat of the party is" if empty == 1 else f"{empty} seats of the party are"
+        found.append(f"{seats} not taken")
     return found
 
 

@@ -10,19 +10,23 @@ from typing import Any
 import msgspec
 
 from artos.buffer.gathering import Gathering
-from artos.errors import CannotReturn
+from artos.errors import CannotReturn, ReplicaLost
 from artos.pool.faults import LeaseRevoked, NoMemoryInTime
 from artos.pool.pool import Pool
-from artos.pool.seat import Lease, Seat
+from artos.pool.seat import NANO, Lease, Seat
 from artos.protocol.invocations import Done, Invoke, Waits
 from artos.runs.plan import Plan, Site
 from artos.runtime.leased_memory import LeasedMemory, MemoryWait
 from artos.runtime.member import LearnerRole, Stopped, no_duties
 from artos.runtime.replica_devices import device_of, party_of
 
-WAITS_FOR = "a device"
+_DEVICE, _OTHERS = "a device", "the other replicas"
 _LISTEN_SECONDS = 0.5
 """How often a learner that waits looks whether it was told to stop."""
+_GRACE_SECONDS = 0.5
+"""For how long a replica says nothing of its wait: the others ask at about the same time."""
+_PATIENCE = 0.9
+"""The part of the deadline that the others have to ask for theirs."""
 _TIMES_LONGEST, _SHORTEST, _NEWEST = 5.0, 1.0, 5
 """A lease is so many times as long as the longest of the last updates, and never shorter (s)."""
 
@@ -66,6 +70,7 @@ class LeasedRole:
 
         Raises:
             Stopped: the member was told to stop before the device was free.
+            ReplicaLost: the other replicas did not ask for theirs.
             NoMemoryInTime: others kept its memory for longer than the deadline.
             DeviceFull: there was no room; in the next process it gets a lease of more memory.
             DeviceTooSmall: there was no room, and there is no more to get.
@@ -119,12 +124,11 @@ class LeasedRole:
     def _wait(self, times: dict[str, float]) -> Lease:
         began, lease = time.perf_counter(), None
         if not self._seat.alone:  # the other replicas ask at about the same time
-            lease = self._pool.wait_for(self._seat, _LISTEN_SECONDS)
+            lease = self._pool.wait_for(self._seat, _GRACE_SECONDS)
         if lease is None:
-            self._report(Waits(WAITS_FOR))
             try:
                 lease = self._waited()
-            except (Stopped, NoMemoryInTime):
+            except (Stopped, NoMemoryInTime, ReplicaLost):
                 if late := self._seat.withdraw():
                     late.close()
                 raise
@@ -133,14 +137,25 @@ class LeasedRole:
         return lease
 
     def _waited(self) -> Lease:
-        memory = MemoryWait(self._pool, self._seat, self._deadline)
-        while (lease := self._pool.wait_for(self._seat, _LISTEN_SECONDS)) is None:
+        """Wait, saying for what: the run leaves it all the time it takes."""
+        memory, told, lacks = MemoryWait(self._pool, self._seat, self._deadline), "", ""
+        complete, longest = self._pool.now(), _PATIENCE * self._deadline
+        while True:
+            missing, now = self._seat.missing, self._pool.now()
+            if not missing:
+                complete = now
+            elif now - complete >= longest * NANO:
+                why = f"{'; '.join(missing)}, not within {longest:g} s"
+                raise ReplicaLost(["another replica"], "the lease of their devices", why)
+            if (what := lacks or (_OTHERS if missing else _DEVICE)) != told:
+                self._report(Waits(what))
+                told = what
+            if (lease := self._pool.wait_for(self._seat, _LISTEN_SECONDS)) is not None:
+                return lease
             if self._stopped():
                 raise Stopped
-            if (lacks := memory.news()) is not None:
-                self._report(Waits(lacks or WAITS_FOR))
+            lacks = memory.lacking()
             self.idle()  # or two might wait for memory that the other has left there
-        return lease
 
     # -- as the learner's role -----------------------------------------------------------------
 

@@ -109,26 +109,27 @@ class LeasedMemory:
 
 
 class MemoryWait:
-    """A wait for memory that others have: what there is to tell of it, and when it is given up.
+    """A wait for memory that others have: what is lacking, and when it is given up.
 
     Waits for a turn are bounded by the queue and do not count.
     """
 
     def __init__(self, pool: Pool, seat: Seat, seconds: float) -> None:
         self._pool, self._seat, self._seconds = pool, seat, seconds
-        self._told, self._since = "", 0
+        self._since: int | None = None
 
-    def news(self) -> str | None:
-        """What it waits for, "" once it is its turn again; None if that was told already.
+    def lacking(self) -> str:
+        """What it waits for, and who has it; "" if it waits for a turn.
 
         Raises:
             NoMemoryInTime: it has waited too long without a break.
         """
-        lacks, now = self._seat.shortage, self._pool.now()
-        words = str(lacks or "")
-        if not (self._told and words):
+        if (lacks := self._seat.shortage) is None:
+            self._since = None
+            return ""
+        now = self._pool.now()
+        if self._since is None:
             self._since = now
-        if lacks and now - self._since >= self._seconds * NANO:
-            raise NoMemoryInTime(words, lacks.held_by, self._seconds)
-        told, self._told = self._told, words
-        return None if words == told else words
+        if now - self._since >= self._seconds * NANO:
+            raise NoMemoryInTime(str(lacks), lacks.held_by, self._seconds)
+        return str(lacks)

@@ -214,7 +214,7 @@ function showCluster(view) {
       el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ ...line(past[name]), label, color: COLORS[i] })) }),
       keys(names.map(([, label], i) => [label, COLORS[i]])),
       ...(found.pool ? ofMachine(found.pool) : ofLearners(found)),
-      el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, who.what, seconds(who.waited_seconds), who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
+      el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, [who.what, ...who.beside].join(" and "), seconds(who.waited_seconds), who.missing.join("; ") || who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
       el("h3", {}, "Runs"), table(["run", "user", "state", "actors", "nodes", "about"], found.runs.map((run) => [el("a", { href: `#/run/${enc(run.name)}/timeline` }, run.name), run.user, run.outcome || run.state, run.actors, Object.keys(run.nodes).join(", "), run.waits_for ? `waits for ${run.waits_for}` : run.why.split("\n")[0]])));
   };
   listen("", render);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 from fair_queue_world import Client, Watched, World
@@ -84,6 +85,21 @@ def test_a_higher_priority_has_what_would_be_kept() -> None:
     line.request("both", "p", 1.0, want=BOTH)
     line.request("x", "x", 1.0, want=Want("a"), priority=1)
     assert line.grants(1.0) == [("x", "a")]
+
+
+@pytest.mark.parametrize("now", [2.0, 200.0])
+def test_a_device_that_several_share_is_kept_for_a_party_but_for_one_of_them(now: float) -> None:
+    """Also once the party is overdue: others may have what it does not need."""
+    line: FairQueue[str] = FairQueue([Resource("a", share=3, memory_mb=100), Resource("b")])
+    line.request("y", "y", 0.0, want=Want("b"))
+    line.grants(0.0)
+    line.request("both", "p", 1.0, want=Want("a", 40, beside=(Want("b"),)), priority=1)
+    for name, memory_mb in (("large", 70), ("one", 20), ("two", 20), ("three", 20)):
+        line.request(name, name, 1.0, want=Want("a", memory_mb))
+    assert {name for name, _ in line.grants(now)} == {"one", "two"}
+    assert line.grants(now) == []
+    line.release("y", now)
+    assert line.grants(now) == [("both", "a")]
 
 
 def test_nothing_is_kept_for_a_party_that_lacks_memory() -> None:
@@ -184,13 +200,18 @@ def test_no_wait_is_longer_than_its_bound(seed: int) -> None:
 
 
 class Model(RuleBasedStateMachine):
-    """A free device for which one waits is kept for a party that comes before that one."""
+    """A free unit for which one waits is kept for a party that comes before that one.
+
+    That party needs it, and lacks another one; no more than that is kept of a device.
+    """
 
     WANTS = (Want("a"), Want("b"), Want(), BOTH)
+    SHARES: ClassVar = {"a": 1, "b": 1}
 
     def __init__(self) -> None:
         super().__init__()
-        self.line: FairQueue[int] = FairQueue(DEVICES, patience=1e9)
+        resources = [Resource(name, share=share) for name, share in self.SHARES.items()]
+        self.line: FairQueue[int] = FairQueue(resources, patience=1e9)
         self.now = 0.0
         self.held, self.waiting = dict[int, set[str]](), set[int]()
 
@@ -218,18 +239,24 @@ class Model(RuleBasedStateMachine):
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
 
+    @property
+    def free(self) -> Counter[str]:
+        """How many units of each device are, those of which there are none left out."""
+        return Counter(self.SHARES) - Counter(n for names in self.held.values() for n in names)
+
     def decide(self) -> None:
         for who, resource in self.line.grants(self.now):
             self.waiting.remove(who)
             want = self.WANTS[who % 4]
             self.held[who] = {resource, *(each.name for each in want.beside)}
-        free = {"a", "b"} - {name for names in self.held.values() for name in names}
+        free = self.free
         for who in self.waiting:
             want = self.WANTS[who % 4]
-            usable = free & ({want.name} if want.name else {"a", "b"})
+            usable = [name for name in free if want.name in ("", name)]
             if not want.beside and usable:
                 parties = [other for other in self.waiting if self.WANTS[other % 4].beside]
                 assert len(free) == 1, "a party that could have both has both"
+                assert [free[name] for name in usable] == [1], "it needs no more than one"
                 assert any(self.key(party) <= self.key(who) for party in parties)
 
     def key(self, who: int) -> tuple[int, float]:
@@ -240,12 +267,18 @@ class Model(RuleBasedStateMachine):
         return -entry.queue.key[1], entry.account.virtual(self.now) + ahead
 
     @invariant()
-    def no_device_has_two_holders(self) -> None:
+    def no_device_has_more_holders_than_its_share(self) -> None:
         taken = Counter(name for names in self.held.values() for name in names)
-        assert max(taken.values(), default=0) <= 1
+        assert not taken - Counter(self.SHARES)
 
 
-TestModel = Model.TestCase
+class SharedModel(Model):
+    """Devices that several hold at once."""
+
+    SHARES: ClassVar = {"a": 3, "b": 2}
+
+
+TestModel, TestSharedModel = Model.TestCase, SharedModel.TestCase
 
 
 @pytest.mark.parametrize("taken", ["", "a", "b"])

@@ -73,6 +73,15 @@ def lease_of(seat: Seat) -> Lease:
     return lease
 
 
+def leases_of(party: tuple[Seat, Seat]) -> list[Lease]:
+    """What they have once both have asked."""
+    first, second = party
+    assert first.ask_for_lease() is None
+    lease = second.ask_for_lease()
+    assert lease is not None
+    return [lease_of(first), lease]
+
+
 def test_the_last_one_that_asks_has_all_of_them_granted(stage: Stage) -> None:
     first, second = stage.party("p", 7)
     assert first.ask_for_lease() is None
@@ -198,7 +207,7 @@ def test_killed_before_the_others_have_asked(stage: Stage, dies: int) -> None:
     party[0].ask_for_lease()
     stage.kill(party[dies])
     assert [each.missing for each in stage.queue()] == (
-        [] if dies == 0 else [["1 of its processes have not come"]]
+        [] if dies == 0 else [["one seat of the party is not taken"]]
     )
     lease = single.lease(wait=0.0)
     assert not lease.wanted
@@ -219,7 +228,7 @@ def test_killed_while_it_waits_for_its_turn(stage: Stage, dies: int) -> None:
     stage.pools[next_one]._reclaim_and_decide()
     assert next_one.holds == "cpu:a"
     (waits,) = (each for each in stage.queue() if each.workload == "p")
-    assert (waits.why, waits.missing) == ("party", ["1 of its processes have not come"])
+    assert (waits.why, waits.missing) == ("party", ["one seat of the party is not taken"])
     lease.close()
     assert party[1 - dies].holds == ""
 
@@ -275,15 +284,37 @@ def test_one_that_hangs_loses_its_device_and_the_others_keep_theirs(stage: Stage
     assert first.ask_for_lease(5.0) is None, "the second one has not asked again"
 
 
-def test_a_party_takes_what_is_overdue(stage: Stage) -> None:
-    late, (first, second) = stage.seat("s", "cpu:b").lease(5.0), stage.party("p", 7)
-    first.ask_for_lease()
-    second.ask_for_lease()
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_party_takes_what_is_overdue(stage: Stage, last: int) -> None:
+    """Also if the one that asks last waits for nothing but the other one's device."""
+    late, party = stage.seat("s", "cpu:b").lease(5.0), stage.party("p", 7)
+    for seat in (party[1 - last], party[last]):
+        assert seat.ask_for_lease() is None
     stage.clock.advance(6.0)
-    assert [each.resource for each in stage.pools[second].granted()] == ["cpu:b"]
-    assert first.holds == "cpu:a"
+    for seat in party:
+        stage.pools[seat].granted()
+    assert [seat.holds for seat in party] == ["cpu:a", "cpu:b"]
     with pytest.raises(LeaseRevoked):
         late.close()
+
+
+def test_a_party_renews_together(stage: Stage) -> None:
+    """A seat that nobody wants gives its device back, too: the others wait for it to ask."""
+    single, party = stage.seat("s", "cpu:b"), stage.party("p", 7)
+    leases = leases_of(party)
+    assert single.ask_for_lease() is None
+    assert [lease.renew_or_queue() for lease in leases] == [None, None]
+    assert single.holds == "cpu:b"
+    lease_of(single).close()
+    assert [lease_of(seat).resource for seat in party] == ["cpu:a", "cpu:b"]
+
+
+def test_one_that_renews_alone_says_who_of_its_party_does_not(stage: Stage) -> None:
+    party = stage.party("p", 7)
+    leases = leases_of(party)
+    with pytest.raises(PartyIncomplete, match=rf"process {os.getpid()} still has cpu:b"):
+        leases[0].renew(wait=0.0)
+    assert party[1].holds == "cpu:b"
 
 
 # -- what is said ------------------------------------------------------------------------------
@@ -350,15 +381,39 @@ def test_memory_of_each_device_is_minded(folder: Path, clock: ManualClock) -> No
         assert (first.holds, second.holds) == ("cpu:a", "cpu:b")
 
 
+def test_a_party_that_waits_for_a_turn_lacks_no_memory(folder: Path, clock: ManualClock) -> None:
+    """Nobody has to make room on one device before the party could have the other one."""
+    resources = (Resource("cpu:a"), Resource("cpu:b", memory_mb=100))
+    with ExitStack() as opened:
+        stage = Stage(folder, clock, *resources)
+        opened.callback(stage.close)
+        holder, idle = stage.seat("s", "cpu:a"), stage.seat("t", "cpu:b")
+        first, second = stage.party("p", 7)
+        idle.set_memory(70, left_mb=70)
+        second.set_memory(40)
+        lacking = partial(stage.pools[idle].lacking_mb, "cpu:b", now=True)
+        lease = holder.lease()
+        first.ask_for_lease()
+        second.ask_for_lease()
+        assert [each.why for each in stage.queue()] == ["turn", "turn"]
+        assert (second.shortage, lacking()) == (None, 0)
+        lease.close()
+        assert [each.why for each in stage.queue()] == ["turn", "memory"]
+        assert lacking() == 10
+        assert second.shortage is not None
+        holder.lease()
+        assert (second.shortage, lacking()) == (None, 0)
+
+
 @pytest.mark.parametrize(
     ("workload", "what", "party", "said"),
     [
         ("p", "device", PARTY, "'device' is a kind of resources: a seat of a party names"),
         ("p", "cpu:a", PARTY, "another seat of the party is for cpu:a"),
         ("q", "cpu:b", PARTY, "all are of one workload"),
-        ("p", "cpu:b", Party(7, 3), "say the same number"),
+        ("p", "cpu:b", Party(7, 3), "say the same number of seats and priority"),
         ("p", "slot:0", PARTY, "for one kind of resources"),
-        ("p", "cpu:b", Party(0, 2), "number must have 63 bits"),
+        ("p", "cpu:b", Party(0, 2), r"number must be within 1 and 2\*\*63 - 1"),
         ("p", "cpu:b", Party(8, 1), "seats must be within 2 and 1024"),
     ],
 )
@@ -367,6 +422,14 @@ def test_refused(folder: Path, workload: str, what: str, party: Party, said: str
         pool.enter("p", "cpu:a", party=PARTY)
         with pytest.raises(PoolRefused, match=said):
             pool.enter(workload, what, party=party)
+
+
+def test_seats_of_a_party_have_one_priority(folder: Path) -> None:
+    with Pool.join(DEVICES, folder=folder) as pool:
+        pool.enter("p", "cpu:a", priority=5, party=PARTY)
+        with pytest.raises(PoolRefused, match="say the same number of seats and priority"):
+            pool.enter("p", "cpu:b", priority=-5, party=PARTY)
+        pool.enter("p", "cpu:b", priority=5, party=PARTY)
 
 
 def test_a_party_that_is_complete_takes_no_further_seat(folder: Path) -> None:

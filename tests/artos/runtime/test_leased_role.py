@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from artos.clock import ManualClock
-from artos.errors import CannotReturn
+from artos.errors import CannotReturn, ReplicaLost
 from artos.pool.faults import DeviceFull, DeviceTooSmall, NoMemoryInTime
 from artos.pool.pool import Pool
 from artos.pool.resources import Party, Resource
@@ -162,30 +163,84 @@ def test_it_hears_that_it_is_to_stop_while_it_waits(
     assert stage.role.run(CALL).version == 1
 
 
-@pytest.mark.parametrize(("soon", "said"), [(True, []), (False, ["a device", ""])])
-def test_a_replica_waits_for_the_others_and_only_then_for_a_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soon: bool, said: list[str]
-) -> None:
-    """Nothing is said of the moments between their asking, at each update."""
-    devices, asked = [Resource("cpu:a"), Resource("cpu:b")], Pool.wait_for
-    folder = tmp_path / "pool"
-    with Pool.join(devices, folder=folder) as pool, Pool.join(folder=folder) as others:
-        party, reports, learner = Party(7, 2), list[str](), Learner()
-        other = others.enter("mine", "cpu:b", party=party)
+class Replicas:
+    """A learner that is one of two; ``steps`` happen one by one, each while it waits next."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock, waited = ManualClock(1000.0), Pool.wait_for
+        join = partial(Pool.join, folder=folder, clock=self.clock)
+        self.pool, self.others = join([Resource("cpu:a"), Resource("cpu:b")]), join()
+        self.other = self.others.enter("mine", "cpu:b", party=Party(7, 2))
+        self.single = self.others.enter("other", "cpu:b")
+        self.reports, self.steps, learner = list[str](), list[Callable[[], object]](), Learner()
+        learner.act = lambda: pytest.fail("it is alone") if not self.other.holds else None
 
         def interrupted(pool: Pool, seat: Seat, seconds: float) -> Lease | None:
-            if soon or reports:
-                other.ask_for_lease()
-            return asked(pool, seat, 0.0)
+            if self.steps:
+                self.steps.pop(0)()
+            return waited(pool, seat, 0.0)
 
         monkeypatch.setattr(Pool, "wait_for", interrupted)
-        role = LeasedRole(
-            learner, pool, pool.enter("mine", "cpu:a", party=party), DEADLINE,
-            lambda waits: reports.append(waits.what), lambda: False,
+        self.role = LeasedRole(
+            learner, self.pool, self.pool.enter("mine", "cpu:a", party=Party(7, 2)), DEADLINE,
+            lambda waits: self.reports.append(waits.what), lambda: False,
         )  # type: ignore[arg-type]  # fmt: skip
-        learner.act = lambda: pytest.fail("it is alone") if not other.holds else None
-        assert role.run(CALL).times.keys() == {"learn", "wait_for_device"}
-        assert reports == said
+
+
+@pytest.fixture
+def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicas]:
+    made = Replicas(tmp_path / "pool", monkeypatch)
+    with made.others, made.pool:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("late", "held", "said"),
+    [
+        (False, False, []),
+        (True, False, ["the other replicas", ""]),
+        (False, True, ["a device", ""]),
+        (True, True, ["the other replicas", "a device", ""]),
+    ],
+)
+def test_a_replica_waits_for_the_others_and_only_then_for_a_device(
+    replicas: Replicas, late: bool, held: bool, said: list[str]
+) -> None:
+    """Nothing is said of the moments between their asking, at each update."""
+    if held:
+        replicas.single.ask_for_lease()
+    steps: list[Callable[[], object]] = [replicas.other.ask_for_lease]
+    if late:
+        steps.insert(0, lambda: None)
+    if held:
+        steps += [lambda: None, replicas.single.close]
+    replicas.steps = steps
+    assert replicas.role.run(CALL).times.keys() == {"learn", "wait_for_device"}
+    assert replicas.reports == said
+
+
+def test_a_replica_does_not_wait_for_ever_for_one_that_hangs(replicas: Replicas) -> None:
+    """To the run it waits, so that nobody else would end that."""
+    replicas.single.ask_for_lease()
+
+    def pass_time() -> None:
+        replicas.clock.advance(DEADLINE / 4)
+
+    replicas.steps = [pass_time] * 10
+    with pytest.raises(
+        ReplicaLost, match=rf"process {os.getpid()} has not asked for cpu:b, not within 270 s"
+    ):
+        replicas.role.run(CALL)
+    assert len(replicas.steps) == 10 - 4 - 1
+    assert replicas.reports == ["the other replicas"]
+    assert not replicas.role._seat.waits
+
+
+def test_a_replica_waits_for_a_turn_as_long_as_that_takes(replicas: Replicas) -> None:
+    replicas.single.ask_for_lease()
+    steps: list[Callable[[], object]] = [lambda: replicas.clock.advance(DEADLINE)] * 3
+    replicas.steps = [replicas.other.ask_for_lease, *steps, replicas.single.close]
+    assert replicas.role.run(CALL).version == 1
 
 
 def test_a_lease_is_as_long_as_updates_of_its_kind_take(

@@ -16,6 +16,8 @@ from chromium import Tab, browsing
 from dashboards import DRAWN, FAULT, SECONDS, TEXT, command, look, serving, started
 from helpers import ROOT
 
+from artos.pool.pool import Pool
+from artos.pool.resources import Party, Resource
 from head.records.episodes import Episodes
 
 pytestmark = [pytest.mark.long, pytest.mark.processes]
@@ -86,6 +88,17 @@ def test_each_view_is_drawn_whatever_became_of_a_run(
                 assert {"over": "done", "killed": "failed", "live": "running"}[name] in text
             picture = tab.picture(tmp_path / f"{name}-{view}.png")
             assert picture.stat().st_size > 10_000, picture
+
+
+def test_who_waits_for_its_party_is_shown_with_those_that_it_waits_for(
+    tab: Tab, address: str
+) -> None:
+    with Pool.join([Resource("cpu:a"), Resource("cpu:b")]) as pool:
+        first, _ = (pool.enter("p", name, party=Party(7, 2)) for name in ("cpu:a", "cpu:b"))
+        first.ask_for_lease()
+        look(tab, address, "cluster")
+        tab.wait(f"{TEXT}.includes('cpu:a and cpu:b')")
+        tab.wait(f"{TEXT}.includes('process {os.getpid()} has not asked for cpu:b')")
 
 
 def test_rows_of_every_class_of_lags_have_a_bar(tab: Tab, runs: Path, address: str) -> None:
