@@ -39,11 +39,9 @@ class Node:
 class Searching(RolloutActor):
     """A round is a search from where each environment is, one try a row, and then a move."""
 
-    kept = (*RolloutActor.kept, "random")
-
     def setup(self, context):
-        """Have a random stream beside the policy's."""
-        self.block, self.random = context.block, np.random.default_rng(context.seed)
+        """Keep the block, which has what was paid, and the seed."""
+        self.block, self.seed = context.block, context.seed
         super().setup(context)
 
     def make_policy(self, module, seed):
@@ -61,9 +59,9 @@ class Searching(RolloutActor):
 
     def sample(self, start, rows, call):
         """Grow a tree in each environment, then do what was tried most."""
-        roots = [root for root, _ in self.here()]
-        for root, noise in zip(roots, self.random.dirichlet([1] * KEYS, self.envs), strict=True):
-            root.odds = 0.75 * root.odds + 0.25 * noise
+        roots, chance = [root for root, _ in self.here()], np.random.default_rng((self.seed, start))
+        for root in roots:
+            root.odds = 0.75 * root.odds + 0.25 * chance.dirichlet([1] * KEYS)
         for row in range(start, start + rows):
             paths = [root.path() for root in roots]
             if row == start + rows - 1:
@@ -119,7 +117,7 @@ def workload(search: bool = True, actors: int = 2, total_steps: int = 40_000) ->
     claim = DataKeyTrigger(Expert.reads, n=actors, size=24 * steps)
     if not search:
         when, steps = ObjectKeyTrigger("model_param"), 8
-        actor, learner = RolloutActor(env, Network, envs=32 // actors), PPO(1e-3, minibatches=2)
+        actor, learner = RolloutActor(env, Network, envs=32 // actors), PPO(lr=1e-3)
         claim = DataKeyTrigger((*ROW, *POLICY), n=actors, size=steps, max_lag=0)
     return Workload(
         name="tree_search", actor=actor, learner=learner,
