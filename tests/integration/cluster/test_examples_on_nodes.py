@@ -20,9 +20,12 @@ pytestmark = [pytest.mark.processes, pytest.mark.long]
 EXAMPLES = {
     "my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model")),
     "my_r2d2": (), "my_rainbow": (), "my_planning": (), "my_grpo": (),
+    "my_tree_search": (),
     "my_inference": (Member("inference"),),
 }  # fmt: skip
 """Files, and who else may be killed."""
+BESIDE = {"my_tree_search": ("my_branches", "my_inference")}
+"""Files that they import."""
 OFTEN = ("my_es", "my_rnd", "my_asked")
 """Those of which nodes are lost in each run of the tests."""
 ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
@@ -30,7 +33,8 @@ ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
 
 @pytest.fixture(params=EXAMPLES)
 def name(request: pytest.FixtureRequest, code: Path) -> str:
-    shutil.copy(ROOT / "docs" / "examples" / f"{request.param}.py", code)
+    for each in (request.param, *BESIDE.get(request.param, ())):
+        shutil.copy(ROOT / "docs" / "examples" / f"{each}.py", code)
     return str(request.param)
 
 

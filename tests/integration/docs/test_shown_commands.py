@@ -321,6 +321,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "integration/runs/test_otlp.py::test_a_collector_has_what_the_journal_has"
     ),
     "artos run my_branches.py:workload": Run("--total-steps 2048"),
+    "artos run my_tree_search.py:workload": Elsewhere(
+        "integration/runs/test_branches_learn.py"
+        "::test_the_page_of_searches_beats_its_network_alone_at_equal_environment_steps"
+    ),
     "pip install 'artos[metrics]'": NotRun("it installs a package"),
     "pip install 'artos[wandb]'": NotRun("it installs a package"),
     "artos run ppo --env CartPole-v1 --total-steps 100000 --track wandb": TRACKED,

@@ -22,6 +22,7 @@ SHOWN_IN = {
     "my_market.py": "docs/how-to/agents.md",
     "my_actor.py": "docs/how-to/own-actor.md",
     "my_branches.py": "docs/how-to/branch.md",
+    "my_tree_search.py": "docs/how-to/branch.md",
     "my_algo.py": "docs/tutorial.md",
     "my_trigger.py": "docs/tutorial.md",
     "my_curriculum.py": "docs/how-to/runs.md",
