@@ -30,9 +30,15 @@ class Seat(Closing):
     """
 
     def __init__(
-        self, pool: Pool, number: int, workload: str, what: str, memory_mb: int, *,
+        self,
+        pool: Pool,
+        number: int,
+        workload: str,
+        what: str,
+        memory_mb: int,
+        *,
         alone: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.workload, self.what, self.memory_mb, self.alone = workload, what, memory_mb, alone
         self._pool, self._number = pool, number
         self._words = pool.table.lease_words(number)
