@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from importlib.metadata import distributions
-from importlib.util import find_spec
 from pathlib import Path
 
 from artos.errors import DeadlineExceeded, Refused
@@ -96,7 +96,9 @@ def _make(folder: Path, wanted: bytes, sites: Sequence[str], lock: FileLock) -> 
     to_stderr(f"artos: installing the run's packages into {folder}")
     shutil.rmtree(folder, ignore_errors=True)
     python = str(folder / "bin" / "python")
-    if find_spec("pip"):
+    # Not find_spec: setuptools would take this process for that of pip, and could not be imported
+    # any more where warnings are errors.
+    if PathFinder.find_spec("pip"):
         # The pip beside it: it installs into the environment of the interpreter that runs it.
         install = [python, "-P", "-m", "pip", "install", "--no-input", "-q", "-r"]
     elif shutil.which("uv"):

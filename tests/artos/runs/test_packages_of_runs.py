@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,6 +43,10 @@ def test_packages_that_bring_another_artos_are_refused_and_named(
     with lock:
         if not said:
             packages._make(folder, b"mine\n", [], lock)
+            hooks = [each for each in sys.meta_path if not isinstance(each, type)]
+            assert not any("spec_for_distutils" in vars(each) for each in hooks), (
+                "setuptools takes this process for pip's, and torch cannot compile in it any more"
+            )
             return
         for _ in ("installed", "not tried again"):
             with pytest.raises(Refused, match=said):

@@ -229,17 +229,23 @@ def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
     cluster: Cluster, code: Path, how: str
 ) -> None:
     shutil.copy(RUNS / "replaying.py", code)
+    shutil.copy(Path(__file__).with_name("paced_pole.py"), code)
     cluster.start_worker("w1")
     cluster.alive("w1")
-    name = "replaying-replayed-seed1-1"
+    name = "replaying-paced_pole-pole-seed1-1"
     options = ("--total-steps", 8_000, "--set", "capacity=8000", "--json")
-    submit = cluster.submit("replaying.py:replayed", *options, cwd=code)
+    submit = cluster.submit(
+        "replaying.py:replayed", *options, "--set", "env=paced_pole:pole", cwd=code
+    )
     checkpoint = cluster.runs / name / "checkpoint"
 
-    def steps() -> int:
-        return read_manifest(checkpoint).steps if (checkpoint / MANIFEST).exists() else 0
+    def billed() -> bool:
+        if not (checkpoint / MANIFEST).exists():
+            return False
+        saved = read_manifest(checkpoint)
+        return saved.steps > 2_000 and saved.usage["cpu_seconds_held"] > 0
 
-    cluster.until(lambda: steps() > 2_000)
+    cluster.until(billed)
     if how == "killed":
         (run,) = cluster.processes("head.run")
         run.kill()
@@ -249,6 +255,7 @@ def test_a_run_goes_on_with_its_replay_buffer_and_its_bill(
         assert read_manifest(checkpoint).rows_file is not None
         submit = cluster.submit("--resume", name, "--json", cwd=code)
     before = read_manifest(checkpoint)
+    cluster.hurry()
     assert submit.wait() == 0, cluster.story()
     summary = json.loads(submit.out)
     assert (summary["outcome"], summary["steps"]) == ("done", 8_000)

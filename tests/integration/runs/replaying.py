@@ -134,13 +134,14 @@ def replayed(
     prioritised: bool = False,
     max_lag: int | None = None,
     capacity: int = 2_000,
+    env: str = "CartPole-v1",
 ) -> Workload:
     """Replay as a trigger: every transition is drawn eight times, whoever is faster."""
     keys = ("observations", "rewards", "terminations", "truncations")
     pattern = Prioritised(64, n_step=3) if prioritised else Uniform(64, n_step=3)
     return Workload(
         name="replayed",
-        actor=RolloutActor("CartPole-v1", envs=2),
+        actor=RolloutActor(env, envs=2),
         learner=DrawnLearner(lr=0.01),
         triggers={
             "learner.update": ReplayTrigger(keys, pattern, ratio=8.0, after=1_000, max_lag=max_lag),

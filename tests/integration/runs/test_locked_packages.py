@@ -46,11 +46,12 @@ ABOUT = {
 }
 ENTER = """
 import sys
-from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from artos.runs import packages
 
-packages.find_spec = {"pip": find_spec, "uv": lambda name: None}[sys.argv[1]]
+if sys.argv[1] != "pip":
+    packages.PathFinder = SimpleNamespace(find_spec=lambda name: None)
 packages.enter(Path(sys.argv[2]), "lockedmoo", [])
 """
 
