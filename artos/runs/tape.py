@@ -1,9 +1,10 @@
 """What a learner's process did, in the file that it records: a tape, for an exact replay.
 
 Each process has one, ``replay/ROLE-N.tape`` in the run's folder. It begins with a line of JSON, the
-``Header``. Then come frames, each a length and so many bytes of records. A frame is handed to the
-kernel whole, before the version that it leads to can be seen: whoever is killed leaves a tape from
-which that version can be made. Numbers are LEB128, most of them differences from the last one.
+``Header``. Then come frames, each a length and so many bytes of records, and zeros if the process
+was killed. A frame is in the file before the version that it leads to can be seen: whoever is
+killed leaves a tape from which that version can be made. Numbers are LEB128, most of them
+differences from the last one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FOLDER = "replay"
 _BEGUN, _CALLED, _UNCHANGED, _THREADS, _PUBLISHED, _LOOKED = range(6)
 _PEER = _LOOKED + RESERVED_OF_KEY + 1
 _DOUBLE = struct.Struct("<d")
-_SUM = struct.Struct("<Q")
+_SUM = struct.Struct("<I")
 _MOST_HEADER, _MOST_FRAME = 1 << 20, 1 << 24
 _MOST_DIGITS = 10
 
@@ -34,7 +35,7 @@ _MOST_DIGITS = 10
 class Header(msgspec.Struct, frozen=True):
     """What the process was: a replay has to be the same."""
 
-    tape: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
+    tape: Annotated[int, msgspec.Meta(ge=2, le=2)] = 2
     plan: dict[str, str] = {}
     """Checksums of parts of the plan."""
     threads: Count = 1
@@ -273,6 +274,8 @@ def _frames(file: BinaryIO) -> Iterator[bytes]:
                 break
             if shift > 7 * _MOST_DIGITS:
                 raise ValueError("a frame has no length")
+        if not size:
+            return
         if size > _MOST_FRAME:
             raise ValueError(f"a frame has {size} bytes")
         if len(frame := file.read(size)) < size:

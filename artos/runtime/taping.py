@@ -23,9 +23,9 @@ from artos.runs.answers import AnswersFile
 from artos.runs.plan import Plan, Site
 from artos.runs.run_config import CONFIG
 from artos.runs.tape import FOLDER, Header, Writer, found_beside, header_line, tapes
+from artos.runs.tape_file import TapeFile
 from artos.specs.devices import CPU
 from artos.specs.keys import PARAMS
-from artos.system.append_file import AppendFile
 from artos.system.regular_file import contents
 
 _log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Recorder(Tape):
         self._counts = plan.threads_follow and plan.threads > 1
         self._turn = 0
         path.parent.mkdir(exist_ok=True)
-        self._file: AppendFile | None = AppendFile(path, new=True)
+        self._file: TapeFile | None = TapeFile(path)
         self._append(header_line(header_of(plan)))
 
     def begins(self, weights: ObjectRegion) -> None:
@@ -191,8 +191,8 @@ class Turns:
 
 
 def checksum(weights: ObjectRegion) -> int:
-    """Of what actors bind of the newest version, 64 bits; only for its writer."""
-    return xxh3_64_intdigest(weights.newest.arrays[PARAMS].data)
+    """Of what actors bind of the newest version, 32 bits; only for its writer."""
+    return xxh3_64_intdigest(weights.newest.arrays[PARAMS].data) & 0xFFFFFFFF
 
 
 def share(steps: int, total: int) -> float:

@@ -274,7 +274,7 @@ class _OfRow:
                 return False
             self.reached = True
             # One that began later did not sample it: the line of the one that did is not there.
-            asked = int(line["asked"][0]) if "again" in line else end
+            asked = line.get("stop", 0) if "again" in line else end
             self.round = seen if asked - self._steps <= self._row else None
             return self.round is not None
         taken = self._open.pop(line["done"], None) if "done" in line else None
@@ -361,7 +361,7 @@ class _OfVersion:
 def _end(line: Line) -> int | None:
     """The row up to which an actor has sampled with this line; None if that is not in it."""
     if "again" in line:  # nobody answered for it; of a round whose node is gone, some rows are left
-        return line.get("kept") or int(line["asked"][0]) or None
+        return line.get("kept") or line.get("stop") or None
     return line.get("ended") or line.get("stop") or None
 
 

@@ -73,7 +73,8 @@ class _Line(msgspec.Struct, frozen=True):
     by: str = ""
     version: Version = -1
     configuration: Count = 0
-    asked: Annotated[tuple[Any, ...], msgspec.Meta(max_length=4)] = ()
+    stop: Count = 0
+    asked: Annotated[tuple[Any, ...], msgspec.Meta(max_length=3)] = ()
     rows: Count | None = None
     large: bytes = b""
     ready: str = ""
@@ -91,10 +92,9 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class _Asked(NamedTuple):
-    stop: Count
-    bind: Annotated[int, msgspec.Meta(ge=0, le=1)]
     steps: Count
-    progress: float | None = None
+    bind: Annotated[int, msgspec.Meta(ge=0, le=1)] = 1
+    progress: Annotated[float, msgspec.Meta(ge=0)] | None = None
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Script:
             self.asked = True
             self._of(actor).append(
                 Round(
-                    line.done or line.again, asked.stop, bool(asked.bind), line.version,
+                    line.done or line.again, line.stop, bool(asked.bind), line.version,
                     asked.steps, asked.progress, line.configuration, line.rows, line.kept,
                     line.beside, line.large, line.ended,
                 )

@@ -29,7 +29,7 @@ _DEEPEST = 100
 _HAS = {
     "firing": ("trigger", "version"),
     "done": ("by",),
-    "again": ("by", "asked"),
+    "again": ("by",),
     "ready": ("start",),
     "lags": ("version",),
 }
@@ -107,7 +107,7 @@ class _Line(msgspec.Struct, frozen=True):
     stop: Count = 0
     recovered: bool = False
     again: Count = 0
-    asked: Annotated[tuple[_Size, ...], Meta(min_length=3)] = (0, 0, 0)
+    asked: tuple[_Size, ...] = ()
     rows: Count = 0
     large: str = ""
     kept: Count = 0

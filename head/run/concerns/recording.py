@@ -29,9 +29,10 @@ _MOST_TIME, _MOST_SUMS = 0.01, 5_000.0
 class Recording(Concern[Run]):
     """Adds to the lines of actors what they were asked for, and a checksum of what they wrote.
 
-    ``asked`` holds the row up to which the actor sampled (0: none), whether it was to bind the
-    newest weights, the environment steps made by then, and the share of the run, unless that is
-    just the share of the steps. ``large`` has the sums of its rows' large values, if there is time
+    ``asked`` holds the environment steps made by then; 0 if the actor was not to bind the newest
+    weights, else 1; and the share of the run, if that is not just the share of the steps. ``rows``
+    is a checksum of what it wrote, of 16 bits: with another one its learner makes other versions,
+    whose checksums are longer. ``large`` has the sums of its rows' large values, if there is time
     and room for them. ``beside`` has the versions of other learners of which it reads something.
     ``ended`` is the row at which a round ended that may end early; ``kept`` says up to which row
     there is anything of one whose process is gone. Learners record their own part
@@ -99,13 +100,17 @@ class Recording(Concern[Run]):
         if beside := {n: made_by(OTHER_VERSIONS + n) for n in self.run.plan.read_learners}:
             facts["beside"] = beside
         facts |= {"version": made_by(VERSION_KEY), **self._facts(member.rank, call, stop)}
-        self.run.ports.journal.write({"again": call.firing, "by": str(member), **facts})
+        self.run.ports.journal.write(
+            {"again": call.firing, "by": str(member), "stop": call.stop, **facts}
+        )
 
     def _facts(self, actor: int, call: Invoke, stop: int) -> dict[str, Any]:
         plan = self.run.plan
-        asked: list[Any] = [call.stop, int(call.bind), call.steps]
+        asked: list[Any] = [call.steps]
         if call.progress != share(call.steps, plan.total_steps):
-            asked.append(call.progress)
+            asked += [int(call.bind), call.progress]
+        elif not call.bind:
+            asked.append(0)
         start, self._ends[actor] = self._ends[actor], max(self._ends[actor], stop)
         block = self.run.ports.blocks[actor]
         if stop <= start:
@@ -130,13 +135,13 @@ class Recording(Concern[Run]):
 
 
 def checksum(block: ActorBlock, start: int, stop: int) -> int:
-    """Of the small values of rows ``start`` to ``stop`` of an actor, 32 bits."""
+    """Of the small values of rows ``start`` to ``stop`` of an actor, 16 bits."""
     found = xxh3_64()
     for key in block.spec.keys:
         if not _is_large(key, block):
             for values in block.views(key.name, start, stop):
                 found.update(values.data)
-    return found.intdigest() & 0xFFFFFFFF
+    return found.intdigest() & 0xFFFF
 
 
 def large_sums(block: ActorBlock, start: int, stop: int) -> bytes:

@@ -133,7 +133,7 @@ def test_rounds_that_ended_early_are_told_apart_by_where_they_did(told: Told) ->
         assert found.steps[0].facts["version"] == version
         assert "may end early" not in found.said
     assert "is known to have reached row 9" in told.row(9, shape, 2).said
-    told.write(again=9, by="actor 0", version=2, asked=[17, 1, 0], rows=7, kept=12)
+    told.write(again=9, by="actor 0", version=2, stop=17, asked=[0], rows=7, kept=12)
     assert told.row(11, shape, 2).steps[0].facts["again"] == 9
 
 
@@ -228,7 +228,7 @@ def killed(told: Told, **again: Any) -> None:
     firing = told.fired("actors.sample")
     told.done(firing, "actor 0", recovered=True)
     if again:
-        told.write(again=firing, by="actor 0", asked=[16, 0, 32], **again)
+        told.write(again=firing, by="actor 0", stop=16, asked=[32, 0], **again)
     told.write(died="actor 0", step=16, why="killed by signal 9")
     told.sampled(24, version=1)
 
@@ -248,7 +248,7 @@ def test_a_round_that_nobody_answered_for_is_found(told: Told) -> None:
 def test_rounds_that_nobody_answered_for_are_listed(told: Told) -> None:
     told.sampled(8)
     told.learned(Claim(0, 0, 8), version=1)
-    told.write(again=3, by="actor 0", version=1, asked=[16, 1, 32], rows=3)
+    told.write(again=3, by="actor 0", version=1, stop=16, asked=[32], rows=3)
     assert whats(told.version(1))[1:] == [("update", "learner"), ("round", "actor 0")]
 
 
@@ -273,7 +273,7 @@ def test_rows_of_a_lost_node_are_those_that_were_sampled_again(told: Told) -> No
 
 def test_rows_that_are_left_of_a_round_are_not_those_of_its_second_half(told: Told) -> None:
     told.sampled(8)
-    told.write(again=2, by="actor 0", version=1, kept=12, asked=[16, 1, 32])
+    told.write(again=2, by="actor 0", version=1, kept=12, stop=16, asked=[32])
     told.write(died="actor 0", step=12, why="its place on w1 is gone")
     told.sampled(16, version=2)
     assert [told.row(row).steps[0].facts["version"] for row in (11, 12)] == [1, 2]
@@ -331,7 +331,7 @@ def test_actors_that_only_bind_weights_do_not_mislead_the_search(told: Told) -> 
     for number in range(1, 400):
         told.sampled(STEPS * number, version=number)
         for _ in range(3):
-            told.done(told.fired("actors.sync"), "actor 0", version=number, stop=0, asked=[0, 1, 0])
+            told.done(told.fired("actors.sync"), "actor 0", version=number, stop=0, asked=[0])
     assert [told.row(STEPS * n - 1).steps[0].facts["version"] for n in (1, 57, 399)] == [1, 57, 399]
 
 

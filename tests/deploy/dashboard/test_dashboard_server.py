@@ -422,7 +422,7 @@ REAL = (
     {"t": 0.1, "ready": "actor 0", "start": "moved", "from": "w1", "to": "w2", "seconds": 0.1},
     {"t": 0.2, "firing": 1, "trigger": "actors.sample", "version": 0, "actors": [0]},
     {
-        "t": 0.3, "done": 1, "by": "actor 0", "version": 0, "stop": 256, "asked": [256, 1, 0],
+        "t": 0.3, "done": 1, "by": "actor 0", "version": 0, "stop": 256, "asked": [0],
         "rows": 7, "seconds": 0.1, "slot": 0.1, "rested": [["frozen", 0.1, 0.1]],
         "beside": {"model": 1},
     },
@@ -434,7 +434,7 @@ REAL = (
         "t": 0.5, "done": 2, "by": "learner", "version": 1, "seconds": 0.1, "lag_mean": 0.0,
         "lag_max": 0, "lags": [[0, 0.0, 0]], "times": {"learn": 0.1}, "cpu": 0.1,
     },
-    {"again": 3, "by": "actor 0", "version": 1, "asked": [512, 0, 0], "kept": 400},
+    {"again": 3, "by": "actor 0", "version": 1, "stop": 512, "asked": [0, 0], "kept": 400},
     {"died": "actor 0", "step": 9, "why": "killed"},
     {"lost": 3, "actor": 0, "node": "w1", "from": 128, "granted": 256},
     {"set": {"learner.lr": 0.5}, "configuration": 1, "version": 1},

@@ -39,7 +39,7 @@ def test_of_a_damaged_journal_nothing_more_is_said(tmp_path: Path) -> None:
     """What it lacks is no other fault, such as that an earlier ARTOS wrote it."""
     config = {"workload": "ppo", "settings": CARTPOLE, "folder": str(tmp_path)}
     (tmp_path / CONFIG).write_bytes(msgspec.json.encode(config))
-    (tmp_path / "journal.jsonl").write_bytes(b'{"done":1,"by":"actor 0","asked":[1]}\n')
+    (tmp_path / "journal.jsonl").write_bytes(b'{"done":1,"by":"actor 0","asked":[1,2]}\n')
     with pytest.raises(Refused) as refused:
         replayed(tmp_path)
     damaged, *others = refused.value.faults

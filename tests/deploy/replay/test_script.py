@@ -25,13 +25,13 @@ def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
         {"t": 0.1, "ready": "actor 1", "start": "fork", "incarnation": 1},
         {"t": 0.1, "ready": "learner", "start": "fork"},
         {"t": 0.2, "firing": 1, "trigger": "actors.sample", "version": 0},
-        {"t": 0.3, "done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0], "rows": 5,
+        {"t": 0.3, "done": 1, "by": "actor 1", "version": 0, "stop": 8, "asked": [0], "rows": 5,
          "large": "AQIDBA=="},
         {"firing": 2, "trigger": "learner.update", "claims": [[1, 0, 8], [0, 0, 8, 2]]},
         {"died": "actor 1", "step": 8, "why": "killed"},
-        {"again": 1, "by": "actor 1", "version": 0, "asked": [16, 1, 4, 0.25], "rows": 6},
+        {"again": 1, "by": "actor 1", "version": 0, "stop": 16, "asked": [4, 1, 0.25], "rows": 6},
         {"ready": "actor 1", "start": "fork", "incarnation": 3},
-        {"done": 3, "by": "actor 1", "version": 1, "asked": [0, 1, 8]},
+        {"done": 3, "by": "actor 1", "version": 1, "stop": 0, "asked": [8]},
         {"done": 2, "by": "learner", "version": 1},
     )  # fmt: skip
     assert [*found.actors[1]] == [
@@ -47,7 +47,9 @@ def test_rounds_and_restarts_of_each_actor_in_order(tmp_path: Path) -> None:
 
 
 def test_the_first_round_of_a_process_binds_even_if_it_need_not(tmp_path: Path) -> None:
-    asked = [{"done": n, "by": "actor 0", "version": 4, "asked": [8 * n, 0, 0]} for n in (1, 2)]
+    asked = [
+        {"done": n, "by": "actor 0", "version": 4, "stop": 8 * n, "asked": [0, 0]} for n in (1, 2)
+    ]
     found = script(tmp_path, {"ready": "actor 0", "incarnation": 1}, *asked)
     assert [*found.bound()] == [4]
 
@@ -56,11 +58,11 @@ def test_of_a_round_whose_node_was_lost_some_rows_are_left(tmp_path: Path) -> No
     found = script(
         tmp_path,
         {"ready": "actor 0", "start": "fork", "incarnation": 1},
-        {"done": 1, "by": "actor 0", "version": 0, "asked": [8, 1, 0], "rows": 5},
+        {"done": 1, "by": "actor 0", "version": 0, "stop": 8, "asked": [0], "rows": 5},
         {"lost": 4, "actor": 0, "node": "w1", "from": 10, "granted": 16},
-        {"again": 2, "by": "actor 0", "version": 1, "asked": [16, 1, 8], "kept": 10},
+        {"again": 2, "by": "actor 0", "version": 1, "stop": 16, "asked": [8], "kept": 10},
         {"ready": "actor 0", "start": "cold", "incarnation": 9},
-        {"done": 2, "by": "actor 0", "version": 2, "asked": [16, 1, 8]},
+        {"done": 2, "by": "actor 0", "version": 2, "stop": 16, "asked": [8]},
     )
     assert [*found.actors[0]] == [
         Started(1),
@@ -76,7 +78,15 @@ def test_a_round_that_ended_early(tmp_path: Path) -> None:
     """Rows of its actor that came after it, from a node that was lost, are of no known round."""
     lines: tuple[dict[str, Any], ...] = (
         {"ready": "actor 0", "incarnation": 1},
-        {"done": 1, "by": "actor 0", "version": 0, "asked": [100, 1, 0], "rows": 5, "ended": 60},
+        {
+            "done": 1,
+            "by": "actor 0",
+            "version": 0,
+            "stop": 100,
+            "asked": [0],
+            "rows": 5,
+            "ended": 60,
+        },
         {"lost": 0, "actor": 0, "node": "w1", "from": 90, "granted": 300},
         {"ready": "actor 0", "incarnation": 9},
     )
@@ -91,8 +101,8 @@ def test_rows_of_a_lost_node_that_no_line_tells_of(tmp_path: Path) -> None:
     """An earlier ARTOS did not record of which round they are."""
     found = script(
         tmp_path,
-        {"done": 1, "by": "actor 0", "version": 0, "asked": [8, 1, 0]},
-        {"done": 1, "by": "actor 1", "version": 0, "asked": [8, 1, 0]},
+        {"done": 1, "by": "actor 0", "version": 0, "stop": 8, "asked": [0]},
+        {"done": 1, "by": "actor 1", "version": 0, "stop": 8, "asked": [0]},
         {"lost": 4, "actor": 0, "node": "w1", "from": 10, "granted": 16},
         {"lost": 2, "actor": 1, "node": "w1", "from": 8, "granted": 16},
         {"ready": "actor 0", "incarnation": 9},
@@ -121,10 +131,11 @@ def test_settings_by_the_number_of_their_configuration(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        {"done": 1, "by": "actor 0", "asked": [1]},
-        {"done": 1, "by": "actor 0", "asked": ["x", 1, 1]},
+        {"done": 1, "by": "actor 0", "asked": [1, 2]},
+        {"done": 1, "by": "actor 0", "asked": [8, 1, 1, 0]},
+        {"done": 1, "by": "actor 0", "stop": "x", "asked": [1]},
         {"firing": 1, "trigger": "learner.update", "claims": [[0, -1, 3]]},
-        {"done": 1, "by": "actor 0", "asked": [8, 1, 0], "large": "no base64!"},
+        {"done": 1, "by": "actor 0", "stop": 8, "asked": [0], "large": "no base64!"},
         {"firing": "one"},
         {"set": {"lr": "high"}, "configuration": 1},
     ],

@@ -234,7 +234,7 @@ def test_a_replay_is_told_of_which_round_the_rows_are_that_are_left(tmp_path: Pa
     ((call,), (told,)) = ([call for member, call in there.players.sent if member == ACTOR][:1],
                           lines_with(tmp_path, "again"))  # fmt: skip
     assert (told["by"], told["again"], told["version"]) == ("actor 0", call.firing, 0)
-    assert (told["kept"], told["asked"][0]) == (2, STEPS)
+    assert (told["kept"], told["stop"]) == (2, STEPS)
 
 
 def test_nothing_is_told_of_a_round_of_which_no_row_is_left(tmp_path: Path) -> None:
