@@ -41,7 +41,7 @@ WAYS = {
 ANSWER_SECONDS, DEVICE_ENVS = 0.002, 16
 DEVICE = f"Pong, answers take {ANSWER_SECONDS * 1e3:g} ms, 1 × {DEVICE_ENVS} environments"
 WHOLE, HALVES = f"{OURS}, no splits", f"{OURS}, 2 splits"
-MOST_GAIN = f"the most that 2 splits can gain, {DEVICE}: {WHOLE}"
+GAIN = f"gain of 2 splits by the times of the whole, {DEVICE}: {WHOLE}"
 ACTING_GOAL, TRIP_GOAL, SPLITS_GOAL = 0.95, 1.5, 1.2
 """The least ratio of rates, the largest of latencies, and the least of rates with splits."""
 _DEADLINE_SECONDS = 600.0
@@ -97,7 +97,7 @@ def _devices(steps: int) -> Iterator[Contestant]:
         call = ours("throughput.artos_side", *arguments, seconds=_DEADLINE_SECONDS)
         cases = {"steps_per_second": (f"{DEVICE}: {who}", "steps/s")}
         if splits == 1:
-            call, cases["gain"] = _with_gain(call), (MOST_GAIN, "times")
+            call, cases["gain"] = _with_gain(call), (GAIN, "times")
         yield Contestant(who, cases, call)
 
 
