@@ -116,7 +116,8 @@ def builder(
         @functools.wraps(build)
         def built(*given: P.args, **named: P.kwargs) -> Workload:
             chosen = settings(*given, **named)
-            return replace(build(chosen), doubts=(*_of_no_use(chosen),))
+            made = build(chosen)
+            return replace(made, doubts=(*_of_no_use(chosen), *made.doubts))
 
         ours: Any = built
         hints = {name: Annotated[each.kind, each.meta] for name, each in declared(kind).items()}
@@ -270,7 +271,9 @@ class WaySettings(ActorSettings, kw_only=True, frozen=True):
         str | None, learner("where all machines find versions (files, http)")
     ] = None
     server: Annotated[str | None, learner("who acts, as http://HOST:PORT (http)")] = None
-    served_model: Annotated[str, learner("what the server calls the model (http)")] = "artos"
+    served_model: Annotated[str, learner("what the server calls the model", of="weights=http")] = (
+        "artos"
+    )
 
     @property
     def way(self) -> Way:

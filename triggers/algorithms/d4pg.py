@@ -66,15 +66,26 @@ class D4PG(DDPG):
     def _critic_loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The cross-entropy, and without gradients that of each row (n,) and the mean value."""
+        """The divergence, and without gradients that of each row (n,) and the mean value.
+
+        Its gradients are those of the cross-entropy, which would be no measure of what can be
+        learned of a row: the entropy of what is wanted is in it.
+        """
         support = self.support
         with torch.no_grad():
             after = self.targets(following, self.target(following)).squeeze(0).softmax(1)
             wanted = projected(support, after, rows[RETURNS], rows[DISCOUNTS])
         found = self.critics(obs, self.module.bounds.unit(rows["actions"])).squeeze(0)
-        errors = -(wanted * functional.log_softmax(found, 1)).sum(1)
+        errors = functional.kl_div(functional.log_softmax(found, 1), wanted, reduction="none").sum(
+            1
+        )
         loss = (rows["weights"] * errors).mean()
-        return loss, errors.detach(), (found.detach().softmax(1) * support).sum(1).mean()
+        # By rounding a distance of 0 may come out below it, which is no priority.
+        return (
+            loss,
+            errors.detach().clamp(min=0),
+            (found.detach().softmax(1) * support).sum(1).mean(),
+        )
 
     def _policy_loss(self, obs: Obs) -> Tensor:
         """Eq. 4: the critic's value is the mean of its distribution."""

@@ -78,10 +78,10 @@ class GRPOSettings(GRPOStart, kw_only=True, frozen=True):
     normalize_advantages: Annotated[bool, learner("divide by the deviation in the group")] = True
     loss: Annotated[Loss, learner("how tokens of older weights count")] = "dppo"
     mask_low: Annotated[
-        float, learner("how far down a probability goes before it is masked (dppo)", ge=0, le=1)
+        float, learner("how far down a probability may go", ge=0, le=1, of="loss=dppo")
     ] = 0.2
     mask_high: Annotated[
-        float, learner("how far up a probability goes before it is masked (dppo)", ge=0, le=1)
+        float, learner("how far up it may go, else it is masked", ge=0, le=1, of="loss=dppo")
     ] = 0.2
     delta: Annotated[float, learner("bound of the ratio", gt=0, unbounded=True)] = 8.0
     kl: Annotated[float, learner("weight of the squared logarithm of the ratio", ge=0)] = 1e-3

@@ -28,6 +28,10 @@ from triggers.table import Table
 
 _ROW = ("actions", "rewards", "terminations", "truncations")
 _MOST_KEPT = 1_000_000
+_ALONE = (
+    "spread={:g} has no effect with one actor, which explores as the first of several: raise "
+    "actors, or lower epsilon and set spread=0"
+)
 _OF_GAMES = ("clip_rewards", "terminal_lives")
 """Settings of the environment that some algorithms have."""
 
@@ -114,6 +118,7 @@ def replay_workload(
     if settings.her and not isinstance(drawn, Uniform):
         instead = "set her=0" if isinstance(drawn, Sequences) else "set replay=uniform, or her=0"
         raise Refused([f"her relabels single transitions that are drawn uniformly: {instead}"])
+    spread, alone = getattr(settings, "spread", 0.0), actors_of(settings.actors).most == 1
     return separated(Workload(
         name=name,
         actor=actor,
@@ -125,6 +130,7 @@ def replay_workload(
         capacity=rows_each(settings.replay_size, settings.actors, actor.envs),
         on_full="overwrite",
         settings={"ratio": ratio, "replay_size": settings.replay_size},
+        doubts=[_ALONE.format(spread)] if spread and alone else (),
     ))  # fmt: skip
 
 

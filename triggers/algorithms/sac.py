@@ -16,9 +16,11 @@ from artos.envs.spec import EnvSpec
 from artos.learners.network import Network
 from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
 from artos.learners.settings import (
+    ClipRewards,
     CriticsSettings,
     ReplaySettings,
     TargetShare,
+    TerminalLives,
     builder,
     learner,
 )
@@ -38,13 +40,15 @@ class SoftSettings(CriticsSettings, kw_only=True, frozen=True):
     temperature: Annotated[float, learner("weight of the entropy at first", gt=0)] = 1.0
     temperature_lr: Annotated[float, learner("step size of that weight; 0: keep it", ge=0)] = 3e-4
     target_entropy: Annotated[
-        float | None, learner("wanted entropy; none: by the action space")
+        float | None, learner("wanted entropy; none: by the action space", of="temperature_lr")
     ] = None
 
 
 class SACSettings(SoftSettings, kw_only=True, frozen=True):
     """What can be set of SAC, with its defaults."""
 
+    clip_rewards: ClipRewards = None
+    terminal_lives: TerminalLives = False
     tau: TargetShare = 0.005
 
 

@@ -349,10 +349,11 @@ def test_d4pg() -> None:
                 aim[row, other] += share * after[row, atom]
     actions = torch.from_numpy(batch["actions"])
     found = critic(obs, torch.stack((actions[:, 0] / 2, actions[:, 1] * 2 - 1), 1))[0]
-    each = functional.cross_entropy(found, aim, reduction="none")
+    each = functional.cross_entropy(found, aim, reduction="none") + torch.xlogy(aim, aim).sum(1)
     loss = (torch.tensor(batch.weights) * each).mean()
     metrics = learner.update(batch, CALL)
     assert metrics["critic_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    np.testing.assert_allclose(batch.priorities, each.detach(), rtol=1e-4)
     assert metrics["q"] == pytest.approx((found.softmax(1) @ atoms).mean().item(), rel=1e-4)
     new = stepped(critic, loss, 1e-3, 1e-8, None)
     torch.testing.assert_close(parameters(learner.critics), new, rtol=1e-4, atol=1e-5)

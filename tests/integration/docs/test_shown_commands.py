@@ -118,7 +118,7 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
     "artos run ppo --env HalfCheetah-v5": Run("--total-steps 512", needs="mujoco"),
     "artos run dqn --env LunarLander-v3 --set replay=prioritised": Run(SHORT_REPLAY, needs="Box2D"),
     "artos run sac --env HalfCheetah-v5 --total-steps 1e6": Run(SHORT_REPLAY, needs="mujoco"),
-    "artos run sac --env PongNoFrameskip-v4 --actors 4 --set batch=1024": Run(
+    "artos run sac --env PongNoFrameskip-v4 --actors 4 --set batch=1024 --total-steps 1000000": Run(
         f"{SHORT_REPLAY} --set ratio=32", needs="ale_py"
     ),
     "artos run my_algo.py:workload": SHORT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any, get_args
 
 import numpy as np
@@ -49,16 +50,19 @@ def test_it_ends_with_texts_that_are_right(loss: str, seed: int, home: Path) -> 
 
 @pytest.mark.long
 @pytest.mark.processes
-def test_its_defaults_learn_their_task(start: Callable[..., Artos], home: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+def test_its_defaults_learn_their_task(seed: int, start: Callable[..., Artos], home: Path) -> None:
     """Six digits; nine of ten texts are right in all of them, as the page says.
 
     A reference in one process takes 63 updates, and this may take a quarter more.
     """
-    run = start("run", "grpo", "--seed", 1, "--total-updates", 78, "--run-dir", "usual", "--json")
+    run = start(
+        "run", "grpo", "--seed", seed, "--total-updates", 78, "--run-dir", "usual", "--json"
+    )
     assert run.wait().status == 0, run.said
     with (home / "usual" / "progress.csv").open() as file:
         exact = [float(row["metrics/exact_match"] or 0) for row in csv.DictReader(file)]
-    assert max(exact) >= 0.9
+    assert fmean(exact[-3:]) >= 0.9
 
 
 @pytest.fixture
@@ -69,7 +73,7 @@ def server(tmp_path: Path) -> Iterator[TextServer]:
 
 
 @pytest.mark.parametrize(
-    "max_lag", [pytest.param(0, marks=pytest.mark.long), 1, pytest.param(4, marks=pytest.mark.long)]
+    "max_lag", [1, *(pytest.param(each, marks=pytest.mark.long) for each in (0, 2, 4))]
 )
 @pytest.mark.parametrize(
     "weights", ["block", "files", pytest.param("http", marks=pytest.mark.processes)]
