@@ -1,4 +1,4 @@
-"""Continues an episode of a live run on this machine, and waits for what comes of it."""
+"""Continues an episode of a live run whose process is here, and waits for what comes of it."""
 
 from __future__ import annotations
 
@@ -62,10 +62,12 @@ def branch(
         run.name, actor, times, env, until or 0, seed, greedy,
         weights="" if weights is None else str(weights.resolve()), best=best,
     )  # fmt: skip
-    file = run / control.branch(run, order).file
+    file, process = run / control.branch(run, order).file, control.board_told(run)
     while not file.exists():
-        if not is_live(run) and not file.exists():
-            raise NotBranched(f"there is no live run in {run} any more")
+        # A process that goes on in its place knows nothing of what this one was asked for.
+        is_there = is_live(run) and control.board_told(run) in (process, "")
+        if not is_there and not file.exists():
+            raise NotBranched(f"the process of {run} that was asked has ended: ask again")
         if deadline.left <= 0:
             raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", seconds)
         time.sleep(min(_LOOK, deadline.left))

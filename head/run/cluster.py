@@ -285,6 +285,7 @@ class ClusterRun(Supervisor):
             self._await_executors(_CLOSE_SECONDS)
         for node in self._remote.nodes.open:
             _log.warning("the executor on %s did not confirm that it has closed", node)
+        self._remote.branches.close()
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
@@ -305,6 +306,7 @@ class ClusterRun(Supervisor):
     def kill(self) -> None:
         """Kill every process on this node at once, and tell the executors to close."""
         self._remote.close()
+        self._remote.branches.close()
         nodes = self._remote.nodes
         self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))
         self._kill_beside()

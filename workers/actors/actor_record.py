@@ -198,6 +198,14 @@ class ActorRecord(PendingCalls, ImageWork):
         """Record that the workload will soon use this actor again."""
         self.retired, self.soon = False, self.state is State.DUMPING
 
+    def begin_branch(self) -> None:
+        """Record that one more order to continue its episode is under way."""
+        self.branches += 1
+
+    def end_branch(self) -> None:
+        """Record that one of these orders is over."""
+        self.branches -= 1
+
     # -- at work and idle ----------------------------------------------------------------------
 
     def run(self, now: float) -> None:

@@ -21,6 +21,7 @@ from artos.protocol import control
 from artos.protocol.invocations import FromMember, Ready, StartKind
 from artos.protocol.message import Message, Restarted
 from artos.protocol.steering import (
+    ActorBranched,
     ActorReport,
     BundlePiece,
     BundleRejected,
@@ -45,6 +46,7 @@ from head.run.remote.held_file import HeldFile
 from head.run.remote.memories import Memories
 from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
+from head.run.remote.remote_branches import RemoteBranches
 from head.run.remote.remote_servers import RemoteServers
 
 
@@ -115,6 +117,8 @@ class RemoteActors:
         self.servers = RemoteServers(servers, steering.send)
         """What answers the actors, on their nodes."""
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
+        self.branches = RemoteBranches(self.passers, self.placement_view.unplaced, steering.send)
+        """Episodes that are being continued, on the nodes of their actors."""
 
     def begin(self, bookkeeper: Bookkeeper) -> None:
         """The first term of every actor begins."""
@@ -221,7 +225,9 @@ class RemoteActors:
             case Restarted():
                 self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
-                if not self._memories.heard(node, message):
+                if isinstance(message, ActorBranched):
+                    self.branches.heard(node, message)
+                elif not self._memories.heard(node, message):
                     self._reported(node, message)
                 elif isinstance(message, ReadPiece):
                     self._bundles.sign_of(node)
@@ -348,6 +354,7 @@ class RemoteActors:
         self.nodes.end(node, why)
         self._bundles.lost(node)
         self._memories.lost(node)
+        self.branches.lost(node, why)
         if not self._closing:
             self.servers.left(node)
         for actor in () if self._closing else self._bound_for(node):
