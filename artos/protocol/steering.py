@@ -191,16 +191,17 @@ class BundleRejected(Message, frozen=True, tag=True):
     why: Text
 
 
-class BranchActor(Message, frozen=True, tag=True):
+class BranchActor(Bulk, frozen=True, tag=True):
     """Run → executor: have the member's episode continued beside it, as ``order`` says.
 
-    The file and the CPUs are those of the node. Answered by ``ActorBranched`` with the same number,
-    whatever comes of it.
+    Files and CPUs are those of the node; ``content`` are the weights to act with, if any are named.
+    Answered by ``ActorBranched`` with the same number, whatever comes of it.
     """
 
     member: Member
     number: Count
     order: Branch
+    content: bytes = b""
 
 
 class ActorBranched(Bulk, frozen=True, tag=True):

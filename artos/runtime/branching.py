@@ -118,10 +118,11 @@ class Branching:
             if order.weights:
                 if not self._actor.acts_as_bound:
                     raise NotBranched(_OTHERS)  # noqa: TRY301
-                from artos.runtime.other_weights import read  # noqa: PLC0415  # it loads much
+                from artos.runtime.other_weights import read, sent  # noqa: PLC0415  # it loads much
 
                 # Here, so that all copies have the same ones, whatever that run saves meanwhile.
-                held = read(Path(order.weights), self._context.plan, best=order.best)
+                run, plan = Path(order.weights), self._context.plan
+                held = sent(Path(order.sent)) if order.sent else read(run, plan, best=order.best)
             way = self._way(order)
             pid = self._stem(order, held) if way == FORK else 0
         except (NotBranched, CheckpointFault) as error:

@@ -18,6 +18,7 @@ from head.records.run_lock import is_live
 MOST = 1000
 """Continuations of one order."""
 _LOOK = 0.05  # seconds
+_ANOTHER = "the process of {} that was asked has ended, and another one goes on: ask again"
 
 
 def branch(
@@ -65,9 +66,10 @@ def branch(
     file, process = run / control.branch(run, order).file, control.board_told(run)
     while not file.exists():
         # A process that goes on in its place knows nothing of what this one was asked for.
-        is_there = is_live(run) and control.board_told(run) in (process, "")
-        if not is_there and not file.exists():
-            raise NotBranched(f"the process of {run} that was asked has ended: ask again")
+        gone = "" if control.board_told(run) in (process, "") else _ANOTHER.format(run)
+        gone = gone if is_live(run) else f"there is no live run in {run} any more"
+        if gone and not file.exists():
+            raise NotBranched(gone)
         if deadline.left <= 0:
             raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", seconds)
         time.sleep(min(_LOOK, deadline.left))

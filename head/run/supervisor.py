@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from artos.clock import Clock, Deadline
-from artos.errors import NotBranched, Refused
+from artos.errors import CheckpointFault, NotBranched, Refused
 from artos.protocol import control
 from artos.protocol.invocations import Branch, Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
@@ -46,15 +46,11 @@ STOP_SECONDS = 5.0
 class Branches(Protocol):
     """Continues the episodes of actors beside them."""
 
-    @property
-    def own_weights(self) -> str:
-        """Why continuations can act with no other weights than the actor's, "" if they can."""
-
     def ask(self, member: Member, order: Branch, tell: Callable[[bytes], None]) -> None:
         """Have an order carried out; ``tell`` what came of it, once, whatever that is.
 
         Raises:
-            NotBranched: it cannot be given now; nothing will be told.
+            NotBranched, CheckpointFault: it cannot be given now; nothing will be told.
         """
 
 
@@ -286,9 +282,7 @@ class Supervisor(Loop):
             faults.append(_NO_ACTOR.format(request.actor, actors, actors - 1))
         if request.env >= plan.envs:
             faults.append(_NO_ENV.format(request.env, plan.envs, plan.envs - 1))
-        if request.weights and (why := self._actors.branches.own_weights):
-            faults.append(why)
-        elif request.weights:
+        if request.weights:
             from artos.runtime import other_weights  # noqa: PLC0415  # loads what environments need
 
             run = Path(request.weights)
@@ -307,8 +301,8 @@ class Supervisor(Loop):
         member = Member(ACTORS, request.actor)
         try:
             self._actors.branches.ask(member, order, partial(keep, result))
-        except NotBranched as refusal:
-            return control.RunBranched(fault=refusal.why)
+        except (NotBranched, CheckpointFault) as fault:
+            return control.RunBranched(fault=str(fault))
         self._branched = number
         return control.RunBranched(f"{_BRANCHES}/{result.name}")
 

@@ -79,6 +79,6 @@ def test_nobody_waits_for_a_process_that_has_gone(
     monkeypatch.setattr(branching, "is_live", lambda run: True)
     monkeypatch.setattr(branching.control, "branch", lambda run, order: RunBranched("1.json"))
     monkeypatch.setattr(branching.control, "board_told", lambda run: next(places))
-    with pytest.raises(NotBranched, match="has ended: ask again"):
+    with pytest.raises(NotBranched, match="another one goes on: ask again"):
         branching.branch(tmp_path)
     assert next(places, None) is None

@@ -56,9 +56,6 @@ class Branches(Closing):
     ``images`` makes them. No method waits.
     """
 
-    own_weights = ""
-    """Continuations may act with other weights: their files are on this machine."""
-
     def __init__(
         self,
         records: Mapping[Member, ActorRecord],

@@ -25,14 +25,23 @@ class NodeBranches:
 
     def ask(self, message: BranchActor, *, here: bool) -> None:
         """Have an order carried out, if its actor is ``here``."""
-        number, member = message.number, message.member
+        number, member, order = message.number, message.member, message.order
+        file = self._site.branch_path(number)
+        weights = file.with_name(f"{file.name}.weights")
 
         def tell(data: bytes) -> None:
+            weights.unlink(missing_ok=True)
             self._tell(ActorBranched(number, data))
 
-        if here:
-            file = str(self._site.branch_path(number))
-            order = replace(message.order, file=file, cpus=tuple(self._cpus))
-            self._branches.ask(member, order, tell)
+        fault = "" if here else _NOT_HERE.format(member.rank)
+        if here and message.content:
+            order = replace(order, sent=str(weights))
+            try:
+                weights.write_bytes(message.content)
+            except OSError as error:
+                fault = f"no room for the weights in {weights.parent}: {error.strerror}"
+        if fault:
+            tell(result(member.rank, order, fault))
         else:
-            tell(result(member.rank, message.order, _NOT_HERE.format(member.rank)))
+            order = replace(order, file=str(file), cpus=tuple(self._cpus))
+            self._branches.ask(member, order, tell)

@@ -18,7 +18,7 @@ from artos.buffer.actor_block import ActorBlock
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import control
-from artos.protocol.invocations import FromMember, Ready, StartKind
+from artos.protocol.invocations import Branch, FromMember, Ready, StartKind
 from artos.protocol.message import Message, Restarted
 from artos.protocol.steering import (
     ActorBranched,
@@ -77,7 +77,8 @@ class RemoteActors:
     base and the node of actors that change their place, ``silent`` returns the seconds since a node
     was last heard. An actor that moves goes on from its bundle on the new node, if that
     can be had (``bundles``), and what it shares with others is brought there first (``memories``).
-    What an actor goes on from, or held when it ended, is in a file of ``held_path``.
+    What an actor goes on from, or held when it ended, is in a file of ``held_path``. ``weights``
+    reads those that an order to branch names.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class RemoteActors:
         memories: Memories,
         held_path: Callable[[Member], Path],
         clock: Clock,
+        weights: Callable[[Branch], bytes],
         servers: Sequence[Member] = (),
     ) -> None:
         self._epoch, self._steering = epoch, steering
@@ -117,7 +119,9 @@ class RemoteActors:
         self.servers = RemoteServers(servers, steering.send)
         """What answers the actors, on their nodes."""
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
-        self.branches = RemoteBranches(self.passers, self.placement_view.unplaced, steering.send)
+        self.branches = RemoteBranches(
+            self.passers, self.placement_view.unplaced, steering.send, weights
+        )
         """Episodes that are being continued, on the nodes of their actors."""
 
     def begin(self, bookkeeper: Bookkeeper) -> None:

@@ -18,10 +18,6 @@ from artos.specs.unreadable import UNREADABLE
 from artos.system.closing import Closing
 from head.run.remote.actor_placement import ActorPlacement
 
-_WEIGHTS = (
-    "the weights of --with and --best are in files of this machine, and the actors are on nodes of "
-    "a cluster: leave both out, and the actor's own weights act"
-)
 _NOWHERE = "actor {} has no place at the moment, and waits for {}: ask again once it has one"
 _LEAVES = "actor {} is about to leave {}: ask again once it is at its next place"
 _NO_PROCESS = "actor {} has no process on {} at the moment: ask again once it has one"
@@ -49,20 +45,20 @@ class _Asked:
 class RemoteBranches(Closing):
     """Hands orders to branch to the executors of actors, and tells what comes of each, once.
 
-    ``unplaced`` says what an actor without a place waits for. An executor answers each order that
-    reaches it, also when the actor leaves; what it cannot answer any more is answered here.
+    ``unplaced`` says what an actor without a place waits for, ``weights`` reads those that an order
+    names. An executor answers each order that reaches it, also when the actor leaves; what it
+    cannot answer any more is answered here.
     """
-
-    own_weights = _WEIGHTS
-    """Why no other weights than those of the actors can act."""
 
     def __init__(
         self,
         actors: Mapping[Member, ActorPlacement],
         unplaced: Callable[[Member], str],
         send: Callable[[str, Message], None],
+        weights: Callable[[Branch], bytes],
     ) -> None:
         self._actors, self._unplaced, self._send = actors, unplaced, send
+        self._weights = weights
         self._numbers = count(1)
         self._asked: dict[int, _Asked] = {}
 
@@ -71,6 +67,7 @@ class RemoteBranches(Closing):
 
         Raises:
             NotBranched: it has no place or no process now, or is about to leave.
+            NotBranched, CheckpointFault: the weights are too large to be sent, or damaged.
         """
         actor = self._actors[member]
         if not actor.is_placed:
@@ -79,9 +76,10 @@ class RemoteBranches(Closing):
             raise NotBranched(_LEAVES.format(actor.number, actor.node))
         if not actor.has_process:
             raise NotBranched(_NO_PROCESS.format(actor.number, actor.node))
+        content = self._weights(order) if order.weights else b""
         number = next(self._numbers)
         self._asked[number] = _Asked(actor.node, member, order, tell)
-        self._send(actor.node, BranchActor(member, number, order))
+        self._send(actor.node, BranchActor(member, number, order, content))
 
     def heard(self, node: str, message: ActorBranched) -> None:
         """An executor has answered an order.

@@ -20,6 +20,7 @@ from artos.actors.groups import GroupActor
 from artos.policies.build import Policy
 from artos.protocol.invocations import Branch, Branched, Invoke, encode
 from artos.runtime.branching import Branching, Found
+from artos.runtime.other_weights import to_send
 from artos.runtime.serving import actor_role
 from artos.specs.contracts import Played
 from artos.specs.members import ACTORS, Member
@@ -109,6 +110,11 @@ def test_other_weights_play_on_from_the_same_frame(tmp_path: Path) -> None:
         other = msgspec.structs.replace(order, file=f"{order.file}2", weights=str(left))
         answer = branched(stage, other)
         others = found(other, answer)
+        (sent := tmp_path / "sent").write_bytes(to_send(left, stage.plan, best=False))
+        elsewhere = msgspec.structs.replace(
+            order, file=f"{order.file}3", weights="/elsewhere", sent=str(sent)
+        )
+        there = found(elsewhere, branched(stage, elsewhere))
         nothing = branched(stage, msgspec.structs.replace(order, weights=str(tmp_path)))
         stage.sample(0, 2 * ROUND)
         stage.done(0)
@@ -118,6 +124,9 @@ def test_other_weights_play_on_from_the_same_frame(tmp_path: Path) -> None:
     assert {each.digest for each in (*own, *others)} == {answer.digest}
     assert [each.seed for each in own] == [each.seed for each in others]
     assert ({each.version for each in own}, {each.version for each in others}) == ({1}, {9})
+    assert [(each.seed, each.steps, each.version) for each in there] == [
+        (each.seed, each.steps, each.version) for each in others
+    ], "no matter which way they came"
     assert answer.version == 1
     assert len({each.steps for each in others}) == 1, "nothing is left to chance"
     assert max(each.steps for each in others) <= 12, "always to the left"

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from remote_head import ONE, STEPS, TWO, Head, sample
 
-from artos.errors import BadMessage, NotBranched
+from artos.errors import BadMessage, CheckpointFault, NotBranched
 from artos.protocol import steering
 from artos.protocol.control import BranchRun, RunBranched
 from artos.protocol.invocations import Branch
@@ -56,6 +56,31 @@ def test_the_node_of_the_actor_is_asked_and_its_answer_is_told_once(head: Head) 
         head.remote.heard("w1", steering.ActorBranched(1, DONE))
     head.remote.branches.close()
     assert len(asked.told) == 1
+
+
+def test_other_weights_go_with_the_order(head: Head) -> None:
+    head.begin()
+    order = msgspec.structs.replace(ORDER, weights="/runs/other", best=True)
+    head.remote.branches.ask(ONE, order, lambda data: None)
+    assert head.said() == [("w1", steering.BranchActor(ONE, 1, order, b"/runs/other"))]
+
+
+@pytest.mark.parametrize(
+    "error", [NotBranched("they are too large"), CheckpointFault("/runs/other", "is damaged")]
+)
+def test_weights_that_cannot_be_sent_are_refused(
+    head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **named: object) -> bytes:
+        raise error
+
+    head.begin()
+    head.remote.branches._weights = fail
+    monkeypatch.setattr("artos.runtime.other_weights.faults", lambda *_, **named: [])
+    answer = branch(run_of(head, tmp_path), weights="/runs/other")
+    assert answer.fault == str(error)
+    assert not answer.file
+    assert head.said() == []
 
 
 # -- an actor that cannot be asked -----------------------------------------------------------------
@@ -204,12 +229,10 @@ def test_what_a_node_says_is_in_the_folder_of_the_run(head: Head, tmp_path: Path
 def test_all_that_is_wrong_is_said_and_nobody_is_asked(head: Head, tmp_path: Path) -> None:
     head.begin()
     run = run_of(head, tmp_path)
-    answer = branch(run, actor=2, env=2, weights=str(tmp_path))
+    answer = branch(run, actor=2, env=2)
     assert [line.split(":")[0] for line in answer.fault.splitlines()] == [
         "there is no actor 2",
         "an actor has no environment 2",
-        "the weights of --with and --best are in files of this machine, and the actors are on "
-        "nodes of a cluster",
     ]
     head.remote.end(TWO)
     head.said()

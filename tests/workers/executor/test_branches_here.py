@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -45,8 +46,8 @@ class There:
         executor._branches = NodeBranches(branches, host.site, CPUS, self.told.append)
         self.executor = executor
 
-    def ask(self, member: Member = ONE) -> None:
-        self.executor._obey(steering.BranchActor(member, 7, ORDER))
+    def ask(self, member: Member = ONE, weights: bytes = b"") -> None:
+        self.executor._obey(steering.BranchActor(member, 7, ORDER, weights))
 
     @property
     def answer(self) -> Any:
@@ -73,6 +74,26 @@ def test_the_order_is_carried_out_with_what_there_is_here(there: There) -> None:
     assert there.stays == [ONE]
     there.host.say(ONE, Branched("fork", 0, 64, 7))
     assert (there.answer["row"], len(there.answer["children"])) == (64, 2)
+
+
+def test_weights_that_come_with_it_are_here_until_it_is_over(there: There) -> None:
+    there.ask(weights=b"theirs")
+    ((_, order),) = there.host.delivered
+    assert isinstance(order, Branch)
+    assert Path(order.sent).read_bytes() == b"theirs"
+    there.host.say(ONE, Branched("fork", 0, 64, 7))
+    assert len(there.answer["children"]) == 2
+    assert not Path(order.sent).exists()
+
+
+def test_weights_that_find_no_room_are_told(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    there.ask(weights=b"theirs")
+    assert there.answer["fault"].startswith("no room for the weights in")
+    assert there.host.delivered == []
 
 
 def test_an_actor_that_is_not_here_is_not_made(there: There) -> None:
