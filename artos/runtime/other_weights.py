@@ -16,6 +16,7 @@ from artos.runs import checkpoint, run_config
 from artos.runs.checkpoint import PARAMETER, Manifest
 from artos.runs.plan import Plan
 from artos.specs.keys import PARAMS, ArraySpec, noted_versions, read_as
+from artos.system.regular_file import contents
 from artos.trained.evaluation import misfits
 from artos.trained.record import Config
 
@@ -153,7 +154,7 @@ def sent(file: Path) -> dict[str, Any]:
         return np.frombuffer(bytearray(data), dtype).reshape(shape)  # one that may be written
 
     return msgspec.structs.asdict(
-        msgspec.msgpack.decode(file.read_bytes(), type=_Sent, dec_hook=array)
+        msgspec.msgpack.decode(contents(file), type=_Sent, dec_hook=array)
     )
 
 

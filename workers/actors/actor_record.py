@@ -122,8 +122,6 @@ class ActorRecord(PendingCalls, ImageWork):
     """Whether its process is to go on from what it held here, as if nothing had been."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
-    branches: int = 0
-    """How many orders to continue its episode are under way: meanwhile it waits in memory."""
     _noted_state: State | None = None
     _served: float | None = None
     """Since when it has held a slot without a process."""
@@ -197,14 +195,6 @@ class ActorRecord(PendingCalls, ImageWork):
     def recall(self) -> None:
         """Record that the workload will soon use this actor again."""
         self.retired, self.soon = False, self.state is State.DUMPING
-
-    def begin_branch(self) -> None:
-        """Record that one more order to continue its episode is under way."""
-        self.branches += 1
-
-    def end_branch(self) -> None:
-        """Record that one of these orders is over."""
-        self.branches -= 1
 
     # -- at work and idle ----------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from clusters import Cluster
+from elastic import needs_criu
 from helpers import PATIENCE, below
 from test_moving import paths as paths_of
 
@@ -28,11 +29,13 @@ JOURNEY, ROWS = "journey.py:workload", 2400
 """Its episodes have no end, and neither have their continuations."""
 
 
-def begin(cluster: Cluster) -> None:
-    """Actor 0 on w1, actor 1 on w2."""
-    cluster.begin(JOURNEY, total_steps=ROWS)
-    for node in ("w1", "w2"):
-        cluster.open(node)
+def begin(
+    cluster: Cluster, workload: str = JOURNEY, rows: int = ROWS, *, criu: bool = True, **more: Any
+) -> None:
+    """Actor 0 on w1, actor 1 on w2, which may have no CRIU."""
+    cluster.begin(workload, total_steps=rows, **more)
+    cluster.open("w1")
+    cluster.open("w2", criu=criu)
     cluster.place({0: "w1", 1: "w2"})
     cluster.until_update(3)
 
@@ -102,6 +105,10 @@ def move(cluster: Cluster) -> str:
     return ""
 
 
+def move_what_it_held(cluster: Cluster) -> str:
+    return move(cluster)
+
+
 def drain(cluster: Cluster) -> str:
     cluster.place({0: "w1", 1: "w1"})
     cluster.until(lambda: cluster.news[-1].facts.nodes == {"w1": [0, 1], "w2": []})
@@ -117,10 +124,10 @@ def close(cluster: Cluster) -> str:
     return "the run, or its part on that node, ended before that"
 
 
-@pytest.mark.parametrize("what", [kill_node, kill_actor, move, drain, close])
+@pytest.mark.parametrize("what", [kill_node, kill_actor, move, move_what_it_held, drain, close])
 def test_what_ends_it_is_told(cluster: Cluster, what: Callable[[Cluster], str]) -> None:
     with cluster.slowly():
-        begin(cluster)
+        begin(cluster, criu=what is not move_what_it_held)
         file = ask(cluster)
         cluster.until(lambda: below(actor_of(cluster).pid))
         assert not file.exists()
@@ -149,6 +156,24 @@ def assert_branched_again(cluster: Cluster) -> None:
         return False
 
     cluster.until(is_done)
+
+
+@needs_criu
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("atari")
+def test_an_emulator_with_threads_is_branched_before_and_after_it_moves(cluster: Cluster) -> None:
+    """By copies of images, of which one is made of a process that came as an image itself."""
+    small = {"actors": 2, "envs": 1, "steps": 128, "epochs": 1, "threads": 1}
+    begin(cluster, "ppo", 10**6, env="PongNoFrameskip-v4", **small)
+    file = ask(cluster, 100)
+    cluster.place({0: "w1", 1: "w1"})
+    cluster.until(file.exists)
+    assert_branched_again(cluster)
+    results = (cluster.run_folder / "branches").iterdir()
+    assert {"clone"} <= {read(each)["by"] for each in results} <= {"clone", ""}
+    cluster.stop()
+    assert cluster.finish()["rows_lost"] == 0
+    assert cluster.survivors() == []
 
 
 def test_the_end_of_the_run_is_told(cluster: Cluster) -> None:

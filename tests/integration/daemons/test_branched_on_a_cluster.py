@@ -44,7 +44,7 @@ def test_a_run_of_a_head_is_branched_and_ends_as_if_it_had_not_been(
     second = branched(cluster, "--times", 3, "--until", 4, "--env", 1, "--greedy")
     folder = cluster.runs / RUN
     cluster.until((folder / "best" / "manifest.json").exists)
-    best = branched(cluster, "--times", 2, "--best", "--greedy")
+    best = branched(cluster, "--times", 2, "--best", "--greedy", "--until", 20)
     wrong = branched(cluster, "--actor", 2, "--times", 1, status=2)
     cluster.hurry()
     assert submit.wait() == 0, cluster.story()
