@@ -30,7 +30,7 @@ _OF_ALL = 2
 """Words of the line of a process that is in no namespace of its own."""
 _DIED = "the process of actor {} ended before its episode could be branched: ask again"
 _LEFT = "actor {} goes to another node: ask again once it is there"
-_OVER = "the run, or its part on that node, ended before that"
+_OVER = "the run, or its part on this node, ended before that: ask again if it goes on"
 _NOT_MADE = "it was not made, as the one that makes them ended: see logs/actor-{}.log"
 
 
