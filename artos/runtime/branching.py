@@ -265,7 +265,7 @@ def _has_ended(pid: str) -> bool:
     """Whether nobody has waited yet for a process that has ended, like those of a killed stem."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

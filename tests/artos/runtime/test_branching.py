@@ -29,7 +29,7 @@ from artos.transport.weights.channel import Way
 
 ACTOR = Member(ACTORS, 0)
 SHARING = """
-import subprocess, sys
+import os, subprocess, sys
 from artos.runtime.branching import shared_in_a_copy
 
 print(shared_in_a_copy(()) or "nothing")
@@ -39,8 +39,10 @@ with subprocess.Popen(["sleep", "60"]) as child:
     print(shared_in_a_copy(()) or "nothing")
     print(shared_in_a_copy((child.pid,)) or "nothing")
     child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    print(shared_in_a_copy(()) or "nothing")
 """
-"""What would be shared: nothing; a file; a process, which does no harm if it is a stem."""
+"""What would be shared: nothing; a file; a process, if it is no stem and until it has ended."""
 
 
 def branched(stage: Stage, order: Branch) -> Branched:
@@ -166,8 +168,8 @@ def test_what_copies_would_share_with_their_process_is_said(tmp_path: Path) -> N
         [sys.executable, "-c", SHARING, str(file)], capture_output=True, text=True,
         timeout=PATIENCE, check=True,
     )  # fmt: skip
-    nothing, opened, process, stem = done.stdout.splitlines()
-    assert (nothing, stem) == ("nothing", "nothing")
+    nothing, opened, process, stem, ended = done.stdout.splitlines()
+    assert (nothing, stem, ended) == ("nothing", "nothing", "nothing")
     assert opened.startswith(f"its process has opened {file}, which copies would share")
     assert process.startswith("its process has started 1 others, which copies would share")
 
