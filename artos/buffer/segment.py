@@ -90,8 +90,9 @@ class Segment:
 
         Of a forked process, whose parent uses the file: every view stays valid.
         """
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        # That of a process from another node, which came as an image, has another path by now.
+        descriptor = os.open(_file_at(address), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             _mapped(address, len(self), mmap.MAP_PRIVATE | _MAP_FIXED, descriptor)
         finally:
@@ -110,6 +111,14 @@ def _mapped(address: int | None, size: int, flags: int, descriptor: int) -> int:
     if found == _FAILED:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return found
+
+
+def _file_at(address: int) -> bytes:
+    """The path of the file that is mapped there."""
+    for line in Path("/proc/self/maps").read_bytes().splitlines():
+        if line.startswith(b"%08x-" % address):
+            return line.split(maxsplit=5)[5].replace(rb"\012", b"\n")
+    raise OSError(errno.EFAULT, f"no file is mapped at {address:x}")
 
 
 def _map(descriptor: int, size: int) -> memoryview:

@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 22
+PROTOCOL = 23
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -187,9 +187,9 @@ class RunSet(Message, frozen=True, tag=True):
 
 
 class BranchRun(Message, frozen=True, tag=True):
-    """User → run on one machine: continue an actor's present episode ``times`` times (``Branch``).
+    """User → run on the same machine: continue an actor's present episode ``times`` times.
 
-    The run replies with ``RunBranched``. ``weights`` and ``best`` are as in ``Branch``.
+    The run replies with ``RunBranched``. All else is as in ``Branch``.
     """
 
     run: Line
@@ -205,7 +205,7 @@ class BranchRun(Message, frozen=True, tag=True):
 
 
 class RunBranched(Message, frozen=True, tag=True):
-    """Run → user on one machine: ``BranchRun`` is being carried out; else see ``fault``.
+    """Run → user on the same machine: ``BranchRun`` is being carried out; else see ``fault``.
 
     What comes of it is in ``file`` of the run's folder, once the last continuation has ended.
     """

@@ -81,7 +81,8 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
     an image is made of it, and each copy finds its ``Turn`` in that file once it is woken.
 
     They act with the weights that the actor has bound, or with the newest ones that the run in the
-    folder ``weights`` has saved; ``best``: with those of its best evaluation.
+    folder ``weights`` has saved; ``best``: with those of its best evaluation. If that folder is on
+    another machine, these are in the file ``sent``.
     """
 
     file: Line
@@ -94,6 +95,7 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
     image: Line = ""
     weights: Line = ""
     best: bool = False
+    sent: Line = ""
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

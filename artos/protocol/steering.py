@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from artos.protocol.invocations import Done, Failed, Invoke, Ready
+from artos.protocol.invocations import Branch, Done, Failed, Invoke, Ready
 from artos.protocol.message import Bulk, Message
 from artos.specs.fields import Count, Few, Line, Name, Seconds, Small, Text, Version, check_plain
 from artos.specs.members import Member
@@ -189,6 +189,26 @@ class BundleRejected(Message, frozen=True, tag=True):
 
     number: Count
     why: Text
+
+
+class BranchActor(Bulk, frozen=True, tag=True):
+    """Run → executor: have the member's episode continued beside it, as ``order`` says.
+
+    Files and CPUs are those of the node; ``content`` are the weights to act with, if any are named.
+    Answered by ``ActorBranched`` with the same number, whatever comes of it.
+    """
+
+    member: Member
+    number: Count
+    order: Branch
+    content: bytes = b""
+
+
+class ActorBranched(Bulk, frozen=True, tag=True):
+    """Executor → run: that order is over; ``content`` is what is written down of it, as JSON."""
+
+    number: Count
+    content: bytes = b""
 
 
 class ExecutorNews(Message, frozen=True, tag=True):

@@ -118,10 +118,11 @@ class Branching:
             if order.weights:
                 if not self._actor.acts_as_bound:
                     raise NotBranched(_OTHERS)  # noqa: TRY301
-                from artos.runtime.other_weights import read  # noqa: PLC0415  # it loads much
+                from artos.runtime.other_weights import read, sent  # noqa: PLC0415  # it loads much
 
                 # Here, so that all copies have the same ones, whatever that run saves meanwhile.
-                held = read(Path(order.weights), self._context.plan, best=order.best)
+                run, plan = Path(order.weights), self._context.plan
+                held = sent(Path(order.sent)) if order.sent else read(run, plan, best=order.best)
             way = self._way(order)
             pid = self._stem(order, held) if way == FORK else 0
         except (NotBranched, CheckpointFault) as error:
@@ -250,7 +251,7 @@ def shared_in_a_copy(stems: Collection[int]) -> str:
     """
     tasks = Path("/proc/self/task").iterdir()
     children = [each for task in tasks for each in (task / "children").read_text().split()]
-    if others := [each for each in children if int(each) not in stems]:
+    if others := [each for each in children if int(each) not in stems and not _has_ended(each)]:
         return _PROCESSES.format(len(others))
     held = set()
     for number in os.listdir("/proc/self/fd"):  # noqa: PTH208 (names)
@@ -258,6 +259,14 @@ def shared_in_a_copy(stems: Collection[int]) -> str:
             if int(number) > _LAST_STREAM:
                 held.add(os.readlink(f"/proc/self/fd/{number}"))  # noqa: PTH115 (maybe a socket)
     return _FILES.format(", ".join(sorted(held))) if held else ""
+
+
+def _has_ended(pid: str) -> bool:
+    """Whether nobody has waited yet for a process that has ended, like those of a killed stem."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def _await(order: Branch, running: dict[int, int]) -> None:

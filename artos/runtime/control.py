@@ -88,10 +88,21 @@ def announced(run: Path, site: Site) -> Iterator[Callable[[str], None]]:
 
 def state_told(run: Path) -> str:
     """The last state that a run reported, even if it was killed since; "" if it is over."""
+    told = _told(run)
+    return told.state if told else ""
+
+
+def board_told(run: Path) -> str:
+    """Where the run can be reached; "" if it is over. Each process of a run has another place."""
+    told = _told(run)
+    return told.board if told else ""
+
+
+def _told(run: Path) -> BoardAddress | None:
     try:
-        return msgspec.json.decode(contents(address_file(run)), type=BoardAddress).state
+        return msgspec.json.decode(contents(address_file(run)), type=BoardAddress)
     except (OSError, *UNREADABLE):
-        return ""
+        return None
 
 
 class ControlServer:

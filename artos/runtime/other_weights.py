@@ -11,15 +11,21 @@ import numpy as np
 
 from artos.buffer.binding import Held
 from artos.envs.spec import EnvSpec
-from artos.errors import CheckpointFault
+from artos.errors import CheckpointFault, NotBranched
 from artos.runs import checkpoint, run_config
 from artos.runs.checkpoint import PARAMETER, Manifest
 from artos.runs.plan import Plan
 from artos.specs.keys import PARAMS, ArraySpec, noted_versions, read_as
+from artos.system.regular_file import contents
 from artos.trained.evaluation import misfits
 from artos.trained.record import Config
 
 _SHOWN = 8
+_MOST_SENT = 64 << 20
+_TOO_LARGE = (
+    "the weights of {} take {} MB, and at most {} MB are sent to the node of an actor: without "
+    "--with and --best it acts with those that it has"
+)
 _ALGORITHM = "its weights are those of {}, and this run is {}: name a run of {}"
 _NO_ENV = "its config.json says nothing of an environment, and this run has one: name another run"
 _NETWORK = "its weights do not fit the policy of this run ({}): name a run with the same network"
@@ -117,6 +123,39 @@ def read(run: Path, plan: Plan, *, best: bool) -> dict[str, Any]:
         now = version, {each.name: arrays[place] for place, each in places.items()}
         others[name] = [now, *_pasts(arrays, f"{name}/", plan.of(name).objects[0].history)]
     return {"bound": [(manifest.version, newest), *pasts], "others": others}
+
+
+class _Sent(msgspec.Struct):
+    bound: Held
+    others: dict[str, Held]
+
+
+def to_send(run: Path, plan: Plan, *, best: bool) -> bytes:
+    """What ``read`` returns, for an actor on another machine, where ``sent`` returns it again.
+
+    Raises:
+        CheckpointFault, KeyError: see ``read``.
+        NotBranched: it is too large.
+    """
+    held = read(run, plan, best=best)
+    data = msgspec.msgpack.encode(
+        held, enc_hook=lambda array: (array.dtype.str, array.shape, array.tobytes())
+    )
+    if len(data) > _MOST_SENT:
+        raise NotBranched(_TOO_LARGE.format(run, len(data) >> 20, _MOST_SENT >> 20))
+    return data
+
+
+def sent(file: Path) -> dict[str, Any]:
+    """What ``to_send`` returned, and is in ``file`` now."""
+
+    def array(_: type, parts: Any) -> Any:
+        dtype, shape, data = parts
+        return np.frombuffer(bytearray(data), dtype).reshape(shape)  # one that may be written
+
+    return msgspec.structs.asdict(
+        msgspec.msgpack.decode(contents(file), type=_Sent, dec_hook=array)
+    )
 
 
 def _pasts(arrays: checkpoint.Arrays, front: str, history: int) -> Held:

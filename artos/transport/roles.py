@@ -90,6 +90,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             steering.ExecutorNews,
             steering.ExecutorLog,
             steering.HeldState,
+            steering.ActorBranched,
             steering.ExecutorClosed,
             Greet,
             Chunk,

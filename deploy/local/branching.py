@@ -1,4 +1,4 @@
-"""Continues an episode of a live run on this machine, and waits for what comes of it."""
+"""Continues an episode of a live run whose process is here, and waits for what comes of it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from head.records.run_lock import is_live
 MOST = 1000
 """Continuations of one order."""
 _LOOK = 0.05  # seconds
+_ANOTHER = "the process of {} that was asked has ended, and another one goes on: ask again"
 
 
 def branch(
@@ -62,10 +63,13 @@ def branch(
         run.name, actor, times, env, until or 0, seed, greedy,
         weights="" if weights is None else str(weights.resolve()), best=best,
     )  # fmt: skip
-    file = run / control.branch(run, order).file
+    file, process = run / control.branch(run, order).file, control.board_told(run)
     while not file.exists():
-        if not is_live(run) and not file.exists():
-            raise NotBranched(f"there is no live run in {run} any more")
+        # A process that goes on in its place knows nothing of what this one was asked for.
+        gone = "" if control.board_told(run) in (process, "") else _ANOTHER.format(run)
+        gone = gone if is_live(run) else f"there is no live run in {run} any more"
+        if gone and not file.exists():
+            raise NotBranched(gone)
         if deadline.left <= 0:
             raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", seconds)
         time.sleep(min(_LOOK, deadline.left))

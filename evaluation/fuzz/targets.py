@@ -288,7 +288,7 @@ class ExecutorPlace:
         ordered = (
             steering.CloseExecutor, steering.Start, steering.Prepare, steering.Call, steering.End,
             steering.Retire, steering.Pack, steering.PackMemory, steering.TakeMemory,
-            steering.HeldState,
+            steering.HeldState, steering.BranchActor,
         )  # fmt: skip
         kinds = tuple(kind for kind in codec.TYPES if kind not in ordered)
         say = lambda body: self.run.say(body, "w1")  # noqa: E731

@@ -20,7 +20,7 @@ import msgspec
 from artos.clock import Clock, Deadline
 from artos.errors import ArtosError, BadMessage
 from artos.protocol import control, steering
-from artos.protocol.invocations import Done
+from artos.protocol.invocations import Branch, Done
 from artos.protocol.message import Refusal, Restarted
 from artos.protocol.usage import Usage
 from artos.protocol.views import LagView, RunFacts, Status
@@ -107,6 +107,7 @@ class ClusterRun(Supervisor):
             self._memories,
             node.site.held_path,
             clock,
+            partial(_weights, node.plan),
             node.plan.members.servers,
         )
         mail = Mailboxes(node.board)
@@ -285,6 +286,7 @@ class ClusterRun(Supervisor):
             self._await_executors(_CLOSE_SECONDS)
         for node in self._remote.nodes.open:
             _log.warning("the executor on %s did not confirm that it has closed", node)
+        self._remote.branches.close()
         self._logs.close(self._remote.nodes.ends)
         self._replay.stop(STOP_SECONDS)
         self._steering.close()
@@ -305,6 +307,7 @@ class ClusterRun(Supervisor):
     def kill(self) -> None:
         """Kill every process on this node at once, and tell the executors to close."""
         self._remote.close()
+        self._remote.branches.close()
         nodes = self._remote.nodes
         self._logs.close(nodes.ends | dict.fromkeys(nodes.open, "the run was ended at once"))
         self._kill_beside()
@@ -312,3 +315,10 @@ class ClusterRun(Supervisor):
         self._steering.close()
         self._memories.close()
         self._bundles.close()
+
+
+def _weights(plan: Plan, order: Branch) -> bytes:
+    """Those that an order to branch names, for a node where their files are not."""
+    from artos.runtime import other_weights  # noqa: PLC0415  # loads what environments need
+
+    return other_weights.to_send(Path(order.weights), plan, best=order.best)

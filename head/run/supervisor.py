@@ -6,15 +6,17 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from artos.clock import Clock, Deadline
-from artos.errors import Refused
+from artos.errors import CheckpointFault, NotBranched, Refused
 from artos.protocol import control
 from artos.protocol.invocations import Branch, Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
 from artos.runs.run_memory import RunMemory
+from artos.runtime.branch_result import keep
 from artos.runtime.control import ControlServer
 from artos.runtime.held import HAND_OVER_SECONDS
 from artos.runtime.loop import Loop
@@ -33,10 +35,6 @@ from head.run.run import Run
 from triggers.engine import MessagePasser
 from triggers.passers import Mailboxes, ToAll
 
-_ELSEWHERE = (
-    "its actors are on the nodes of a cluster, and only those of a run on one machine can be "
-    "branched: start it with `artos run`"
-)
 _NO_ACTOR = "there is no actor {}: {} take part, 0 to {}"
 _NO_ENV = "an actor has no environment {}: it has {}, 0 to {}"
 _BRANCHES = "branches"
@@ -45,8 +43,23 @@ STOP_SECONDS = 5.0
 """How long members may take to end by themselves."""
 
 
+class Branches(Protocol):
+    """Continues the episodes of actors beside them."""
+
+    def ask(self, member: Member, order: Branch, tell: Callable[[bytes], None]) -> None:
+        """Have an order carried out; ``tell`` what came of it, once, whatever that is.
+
+        Raises:
+            NotBranched, CheckpointFault: it cannot be given now; nothing will be told.
+        """
+
+
 class Actors(Protocol):
     """The actors' half of ``Processes``."""
+
+    @property
+    def branches(self) -> Branches:
+        """Where orders to branch are given."""
 
     @property
     def passers(self) -> Mapping[Member, MessagePasser[Invoke]]:
@@ -67,19 +80,8 @@ class Actors(Protocol):
         """Releases the resources of a prepared actor once it has no more invocations."""
 
 
-class Branches(Protocol):
-    """Continues the episodes of actors beside them."""
-
-    def ask(self, member: Member, order: Branch, result: Path) -> None:
-        """Have an order carried out; what comes of it is in the file ``result`` then."""
-
-
 class LocalActors(Actors, Protocol):
     """Actors that are processes of this machine; their process manager implements this."""
-
-    @property
-    def branches(self) -> Branches:
-        """Where orders to branch are given."""
 
     def waits_for_slot(self, member: Member) -> bool:
         """Whether the actor's invocations wait for a free slot."""
@@ -151,6 +153,9 @@ class Supervisor(Loop):
         }
         self.passers = {**beside, **actors.passers}
         self.prepare, self.retire = actors.prepare, actors.retire
+        self._results = Path(node.site.logs).parent / _BRANCHES
+        numbers = [each.stem for each in self._results.glob("*.json") if each.stem.isdigit()]
+        self._branched = max(map(int, numbers), default=0)
 
     # -- Processes ---------------------------------------------------------------
 
@@ -272,7 +277,34 @@ class Supervisor(Loop):
 
     def _branch(self, request: control.BranchRun) -> control.RunBranched:
         """Have an actor's episode continued beside it."""
-        return control.RunBranched(fault=_ELSEWHERE)
+        actors, plan, faults = len(self._coordinator.actors), self._coordinator.plan, list[str]()
+        if request.actor >= actors:
+            faults.append(_NO_ACTOR.format(request.actor, actors, actors - 1))
+        if request.env >= plan.envs:
+            faults.append(_NO_ENV.format(request.env, plan.envs, plan.envs - 1))
+        if request.weights:
+            from artos.runtime import other_weights  # noqa: PLC0415  # loads what environments need
+
+            run = Path(request.weights)
+            own = run == self._results.parent.resolve()
+            faults += other_weights.faults(run, plan, best=request.best, own=own)
+        if faults:
+            return control.RunBranched(fault="\n".join(faults))
+        number = self._branched + 1
+        result = self._results / f"{number}.json"
+        result.parent.mkdir(exist_ok=True)
+        order = Branch(
+            str(self._site.branch_path(number)), request.times, request.env, request.steps,
+            request.seed, request.greedy, tuple(sorted(os.sched_getaffinity(0))),
+            weights=request.weights, best=request.best,
+        )  # fmt: skip
+        member = Member(ACTORS, request.actor)
+        try:
+            self._actors.branches.ask(member, order, partial(keep, result))
+        except (NotBranched, CheckpointFault) as fault:
+            return control.RunBranched(fault=str(fault))
+        self._branched = number
+        return control.RunBranched(f"{_BRANCHES}/{result.name}")
 
     # -- the end -------------------------------------------------------------------------------
 
@@ -336,9 +368,6 @@ class OneMachine(Supervisor):
     ) -> None:
         super().__init__(node, mail, actors, clock, undisturbed, preloaded, states)
         self._local_actors = actors
-        self._results = Path(node.site.logs).parent / _BRANCHES
-        numbers = [each.stem for each in self._results.glob("*.json") if each.stem.isdigit()]
-        self._branched = max(map(int, numbers), default=0)
 
     def _end_actors(self, deadline: Deadline) -> None:
         self._local_actors.tell_to_stop(hand_over=True)
@@ -372,31 +401,6 @@ class OneMachine(Supervisor):
 
     def _take_mail(self) -> None:
         self._local_actors.take_slots()
-
-    def _branch(self, request: control.BranchRun) -> control.RunBranched:
-        actors, plan, faults = len(self._coordinator.actors), self._coordinator.plan, list[str]()
-        if request.actor >= actors:
-            faults.append(_NO_ACTOR.format(request.actor, actors, actors - 1))
-        if request.env >= plan.envs:
-            faults.append(_NO_ENV.format(request.env, plan.envs, plan.envs - 1))
-        if request.weights:
-            from artos.runtime import other_weights  # noqa: PLC0415  # loads what environments need
-
-            run = Path(request.weights)
-            own = run == self._results.parent.resolve()
-            faults += other_weights.faults(run, plan, best=request.best, own=own)
-        if faults:
-            return control.RunBranched(fault="\n".join(faults))
-        self._branched += 1
-        result = self._results / f"{self._branched}.json"
-        result.parent.mkdir(exist_ok=True)
-        order = Branch(
-            str(self._site.branch_path(self._branched)), request.times, request.env, request.steps,
-            request.seed, request.greedy, tuple(sorted(os.sched_getaffinity(0))),
-            weights=request.weights, best=request.best,
-        )  # fmt: skip
-        self._local_actors.branches.ask(Member(ACTORS, request.actor), order, result)
-        return control.RunBranched(f"{_BRANCHES}/{result.name}")
 
     def _follow_children(self) -> None:
         super()._follow_children()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from artos.errors import NotBranched
 from artos.protocol.control import BranchRun, RunBranched
 from deploy.cli.__main__ import main
 from deploy.local import branching
@@ -68,3 +69,16 @@ def test_a_run_that_is_not_there_is_refused(
     assert "times=0" in found
     assert "until=0" in found, "both at once"
     assert asked == []
+
+
+def test_nobody_waits_for_a_process_that_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one goes on with the run, and knows nothing of what the last one was asked for."""
+    places = iter(("/memory/1", "/memory/1", "/memory/2"))
+    monkeypatch.setattr(branching, "is_live", lambda run: True)
+    monkeypatch.setattr(branching.control, "branch", lambda run, order: RunBranched("1.json"))
+    monkeypatch.setattr(branching.control, "board_told", lambda run: next(places))
+    with pytest.raises(NotBranched, match="another one goes on: ask again"):
+        branching.branch(tmp_path)
+    assert next(places, None) is None

@@ -122,8 +122,6 @@ class ActorRecord(PendingCalls, ImageWork):
     """Whether its process is to go on from what it held here, as if nothing had been."""
     begun: float = 0.0
     """When the start, dump or restore under way began."""
-    branches: int = 0
-    """How many orders to continue its episode are under way: meanwhile it waits in memory."""
     _noted_state: State | None = None
     _served: float | None = None
     """Since when it has held a slot without a process."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from artos.clock import Clock
 from artos.errors import ArtosError, MailboxFull
 from artos.protocol.invocations import Branch, Branched
+from artos.runtime.branch_result import result
 from artos.runtime.branching import CLONE, Found, Turn
 from artos.specs.members import Member
 from artos.specs.unreadable import UNREADABLE
 from artos.system.closing import Closing
-from artos.system.durable import write_durably
 from artos.system.pidfd import PidFd
 from artos.system.regular_file import contents
 from triggers.passers import Mailboxes
@@ -27,12 +25,12 @@ from workers.actors.actor_record import ActorRecord, State
 from workers.actors.copies import Copies, turn_file
 from workers.checkpoint.checkpointer import Checkpointer
 
-_log = logging.getLogger(__name__)
 _HEARS = (State.STARTING, State.RUNNING, State.PARKED)
 _OF_ALL = 2
 """Words of the line of a process that is in no namespace of its own."""
 _DIED = "the process of actor {} ended before its episode could be branched: ask again"
-_OVER = "the run ended before that"
+_LEFT = "actor {} goes to another node: ask again once it is there"
+_OVER = "the run, or its part on this node, ended before that: ask again if it goes on"
 _NOT_MADE = "it was not made, as the one that makes them ended: see logs/actor-{}.log"
 
 
@@ -42,15 +40,17 @@ class _UnderWay:
 
     member: Member
     order: Branch
-    result: Path
+    tell: Callable[[bytes], None]
     sent: bool = False
     branched: Branched | None = None
     stem: PidFd | None = None
     copies: Copies | None = None
+    cut: str = ""
+    """Why continuations that have told nothing yet will not."""
 
 
 class Branches(Closing):
-    """Hands orders to branch to actors, and writes what comes of each to a file of its own.
+    """Hands orders to branch to actors, and tells what comes of each.
 
     ``prepare`` has a process made of an actor's image, or thaws it. Where images can be made,
     ``images`` makes them. No method waits.
@@ -69,13 +69,14 @@ class Branches(Closing):
         self._log_of, self._images, self._clock = log_of, images, clock
         self._under_way: list[_UnderWay] = []
 
-    def ask(self, member: Member, order: Branch, result: Path) -> None:
-        """Have an order carried out; ``result`` is written once all its continuations have ended.
+    def ask(self, member: Member, order: Branch, tell: Callable[[bytes], None]) -> None:
+        """Have an order carried out; ``tell`` its result once all its continuations have ended.
 
-        Until then the actor waits in memory between its rounds.
+        It is called once, whatever happens. Until then the actor waits in memory between its
+        rounds.
         """
-        self._records[member].branches += 1
-        self._under_way.append(_UnderWay(member, order, result))
+        self._records[member].begin_branch()
+        self._under_way.append(_UnderWay(member, order, tell))
         self.look()
 
     def heard(self, member: Member, branched: Branched) -> None:
@@ -91,10 +92,33 @@ class Branches(Closing):
                 break
         self.look()
 
-    def lost(self, member: Member) -> None:
-        """An actor's process is gone, and with it what continued its episode."""
-        for each in [each for each in self._under_way if each.member == member and each.sent]:
-            self._finish(each, _DIED.format(member.rank) if each.branched is None else "")
+    def lost(self, member: Member, *, stays: bool = True) -> None:
+        """An actor's process is gone, and with it what continued its episode.
+
+        If it ``stays``, its next process gets the orders that this one has not heard.
+        """
+        for each in self._of(member):
+            if each.sent or not stays:
+                self._finish(each, "" if each.branched else _DIED.format(member.rank))
+
+    def leave(self, member: Member) -> bool:
+        """End what continues the episode of an actor that is to leave; whether it has ended.
+
+        If it has not, ask again.
+        """
+        for each in self._of(member):
+            each.cut = _LEFT.format(member.rank)
+            if not each.sent:
+                self._finish(each, each.cut)
+            elif each.stem is not None:
+                each.stem.signal(signal.SIGKILL)
+            elif each.copies is not None:
+                self._finish(each, "")
+        self.look()
+        return not self._of(member)
+
+    def _of(self, member: Member) -> list[_UnderWay]:
+        return [each for each in self._under_way if each.member == member]
 
     def look(self) -> None:
         """Hand on what waits, and finish what is over. Called a few times a second."""
@@ -146,8 +170,8 @@ class Branches(Closing):
 
     def _finish(self, each: _UnderWay, fault: str) -> None:
         self._under_way.remove(each)
-        self._records[each.member].branches -= 1
-        lines = Path(each.order.file)
+        self._records[each.member].end_branch()
+        lines, rank = Path(each.order.file), each.member.rank
         found = _found(lines)
         if each.stem is not None:
             each.stem.close()
@@ -157,12 +181,14 @@ class Branches(Closing):
             for number in found.keys() & each.copies.made.keys():
                 made = each.copies.made[number]
                 found[number] = msgspec.structs.replace(found[number], made=made)
-        try:
-            write_durably(each.result, msgspec.json.encode(_told(each, fault, found)))
-        except OSError as error:
-            _log.warning("%s cannot be written: %s", each.result, error.strerror)
+        nothing = each.cut or _NOT_MADE.format(rank)
+        children = [
+            found.get(number, Found(number, fault=nothing))
+            for number in range(0 if fault else each.order.times)
+        ]
         lines.unlink(missing_ok=True)
         turn_file(each.order).unlink(missing_ok=True)
+        each.tell(result(rank, each.order, fault, each.branched or Branched(), children))
 
 
 def is_apart(pid: int) -> bool:
@@ -182,37 +208,3 @@ def _found(file: Path) -> dict[int, Found]:
                 each = msgspec.json.decode(line, type=Found)
                 found[each.number] = each
     return found
-
-
-def _told(each: _UnderWay, fault: str, found: Mapping[int, Found]) -> dict[str, Any]:
-    """What is written of an order, as plain data."""
-    said, order, rank = each.branched or Branched(), each.order, each.member.rank
-    nothing = _NOT_MADE.format(rank)
-    children = [
-        found.get(number, Found(number, fault=nothing))
-        for number in range(0 if fault else order.times)
-    ]
-    return {
-        "actor": rank,
-        "env": order.env,
-        "by": said.way,
-        "row": said.row,
-        "version": said.version,
-        "digest": said.digest,
-        "so_far": {"return": said.total, "steps": said.steps},
-        "children": [
-            {
-                "return": child.total,
-                "steps": child.steps,
-                "ended": child.ended,
-                "seed": child.seed,
-                "digest": child.digest,
-                "version": child.version,
-                "weights": order.weights,
-                "made": child.made,
-                "fault": child.fault,
-            }
-            for child in children
-        ],
-        "fault": fault,
-    }

@@ -14,17 +14,19 @@ from artos.system.exit_report import START_SECONDS
 from triggers.passers import Mailboxes
 from workers.actors.actor_record import ActorRecord, State
 from workers.actors.arrival import Arrival
+from workers.actors.branches import Branches
 from workers.actors.idle_tiers import IdleTiers
 from workers.actors.spawners.spawner import Place
 from workers.actors.turns import Turns
 from workers.checkpoint.bundle import Home
 from workers.checkpoint.images import Image
 
-_BRANCHED = "its episode is being branched"
-
 
 class Moves:
-    """An actor moves by its image, or by what it holds, which is a file; no method waits."""
+    """An actor moves by its image, or by what it holds, which is a file; no method waits.
+
+    What continues its episode (``branches``) is ended before: it is no reason to stay.
+    """
 
     def __init__(
         self,
@@ -33,10 +35,11 @@ class Moves:
         mail: Mailboxes,
         turns: Turns,
         tiers: IdleTiers,
+        branches: Branches,
         clock: Clock,
     ) -> None:
         self._records, self._place, self._mail = records, place, mail
-        self._turns, self._tiers, self._clock = turns, tiers, clock
+        self._turns, self._tiers, self._branches, self._clock = turns, tiers, branches, clock
         self._arrivals: list[Arrival] = []
 
     def __repr__(self) -> str:
@@ -51,7 +54,7 @@ class Moves:
             ArtosError, OSError: no image can be made, and why; the actor waits as before.
         """
         record = self._records[member]
-        if record.state in (State.DUMPING, State.RESTORING):
+        if not self._branches.leave(member) or record.state in (State.DUMPING, State.RESTORING):
             return None
         if record.state is State.CHECKPOINTED and not record.busy:
             return record.image
@@ -66,10 +69,11 @@ class Moves:
         It is started again from there if it is needed here.
 
         Raises:
-            NoImage: it is at work, or its episode is being branched; it waits as before.
+            NoImage: it is at work; it goes on as before.
         """
         record = self._records[member]
-        if record.state in (State.DUMPING, State.RESTORING, State.HANDING_OVER):
+        under_way = (State.DUMPING, State.RESTORING, State.HANDING_OVER)
+        if not self._branches.leave(member) or record.state in under_way:
             return False
         if record.state is State.COLD and not record.busy:
             return True
@@ -93,8 +97,7 @@ class Moves:
 
     def _check_waits_in_memory(self, record: ActorRecord, refused: str = "") -> None:
         idle = record.state in (State.PARKED, State.FROZEN) and not record.busy
-        why = _BRANCHED if record.branches else refused
-        if why := why if idle else f"it is {record.state}":
+        if why := refused if idle else f"it is {record.state}":
             raise NoImage(record.actor, why)
 
     # -- in ------------------------------------------------------------------------------------

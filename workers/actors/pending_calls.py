@@ -17,7 +17,7 @@ _NOTICED = 0.001
 
 @dataclass(kw_only=True)
 class PendingCalls:
-    """The invocations of one actor: those that wait for a slot, and those in its mailbox."""
+    """The invocations of one actor, which wait for a slot or are in its mailbox, and branches."""
 
     waiting: deque[Invoke] = field(default_factory=deque)
     """Held back until the actor has a slot."""
@@ -43,6 +43,8 @@ class PendingCalls:
     idle_since: float = 0.0
     """Time from which the actor is idle."""
     forecast: IdleForecast = field(default_factory=IdleForecast)
+    branches: int = 0
+    """How many orders to continue its episode are under way: meanwhile it waits in memory."""
 
     @property
     def busy(self) -> bool:
@@ -71,6 +73,14 @@ class PendingCalls:
     def answered(self) -> None:
         """Count the oldest invocation in the mailbox as carried out."""
         self.unanswered -= 1
+
+    def begin_branch(self) -> None:
+        """Record that one more order to continue its episode is under way."""
+        self.branches += 1
+
+    def end_branch(self) -> None:
+        """Record that one of these orders is over."""
+        self.branches -= 1
 
     def with_costs(self, done: Done) -> Done:
         """The actor's answer, with what its process cost the invocation; each cost counts once."""

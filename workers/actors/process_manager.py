@@ -74,7 +74,7 @@ class ProcessManager:
             self._records, mail, self.prepare, place.path_of, self.images if self.criu else None,
             clock,
         )  # fmt: skip
-        self.moves = Moves(self._records, place, mail, self._turns, tiers, clock)
+        self.moves = Moves(self._records, place, mail, self._turns, tiers, self.branches, clock)
         """How actors leave for other nodes, and come from there."""
         self._one_has_ended = False
 

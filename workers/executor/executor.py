@@ -37,6 +37,7 @@ from triggers.passers import Mailboxes
 from workers.executor.agent_host import AgentHost
 from workers.executor.build import build
 from workers.executor.migration import Migration
+from workers.executor.node_branches import NodeBranches
 from workers.executor.node_servers import NodeServers
 
 _log = logging.getLogger(__name__)
@@ -124,6 +125,7 @@ class Executor(Loop):
             self._actors, node.site.held_path, self._tell, self.child_ended, self._arrived, clock
         )
         self._servers = NodeServers(node, self._mail, self._tell)
+        self._branches = NodeBranches(self._actors.branches, node.site, order.cpus, self._tell)
         self._terms: dict[int, int] = {}
         self._members_here: set[Member] = set()
         self._told: steering.ExecutorNews | None = None
@@ -211,6 +213,12 @@ class Executor(Loop):
                 self._carry(message)
             case steering.Retire(member=member) if member in self._members_here:
                 self._actors.retire(member)
+            case steering.BranchActor(member=member):
+                self._check_is_actor(member)
+                here = member in self._members_here
+                if here:
+                    self._migration.remove_bundle(member)  # it stays, as one that is called does
+                self._branches.ask(message, here=here)
             case steering.CloseExecutor(hand_over=hand_over):
                 self.closing, self.hands_over = True, hand_over
             case Restarted():
@@ -302,6 +310,7 @@ class Executor(Loop):
         self._gate.forget(member)
         self._migration.forget(member)
         if member.rank in self._node.blocks:
+            self._actors.branches.lost(member, stays=False)
             self._actors.end(member)
 
     # -- events of actors ----------------------------------------------------------------------

@@ -18,9 +18,10 @@ from artos.buffer.actor_block import ActorBlock
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import control
-from artos.protocol.invocations import FromMember, Ready, StartKind
+from artos.protocol.invocations import Branch, FromMember, Ready, StartKind
 from artos.protocol.message import Message, Restarted
 from artos.protocol.steering import (
+    ActorBranched,
     ActorReport,
     BundlePiece,
     BundleRejected,
@@ -45,6 +46,7 @@ from head.run.remote.held_file import HeldFile
 from head.run.remote.memories import Memories
 from head.run.remote.node_usage import NodeUsage
 from head.run.remote.placement_view import PlacementView
+from head.run.remote.remote_branches import RemoteBranches
 from head.run.remote.remote_servers import RemoteServers
 
 
@@ -75,7 +77,8 @@ class RemoteActors:
     base and the node of actors that change their place, ``silent`` returns the seconds since a node
     was last heard. An actor that moves goes on from its bundle on the new node, if that
     can be had (``bundles``), and what it shares with others is brought there first (``memories``).
-    What an actor goes on from, or held when it ended, is in a file of ``held_path``.
+    What an actor goes on from, or held when it ended, is in a file of ``held_path``. ``weights``
+    reads those that an order to branch names.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class RemoteActors:
         memories: Memories,
         held_path: Callable[[Member], Path],
         clock: Clock,
+        weights: Callable[[Branch], bytes],
         servers: Sequence[Member] = (),
     ) -> None:
         self._epoch, self._steering = epoch, steering
@@ -115,6 +119,10 @@ class RemoteActors:
         self.servers = RemoteServers(servers, steering.send)
         """What answers the actors, on their nodes."""
         self.placement_view = PlacementView(self.passers, self.nodes, silent, bundles.origin)
+        self.branches = RemoteBranches(
+            self.passers, self.placement_view.unplaced, steering.send, weights
+        )
+        """Episodes that are being continued, on the nodes of their actors."""
 
     def begin(self, bookkeeper: Bookkeeper) -> None:
         """The first term of every actor begins."""
@@ -221,7 +229,9 @@ class RemoteActors:
             case Restarted():
                 self._lose(node, "its executor is gone")
             case _ if node in self.nodes:
-                if not self._memories.heard(node, message):
+                if isinstance(message, ActorBranched):
+                    self.branches.heard(node, message)
+                elif not self._memories.heard(node, message):
                     self._reported(node, message)
                 elif isinstance(message, ReadPiece):
                     self._bundles.sign_of(node)
@@ -348,6 +358,7 @@ class RemoteActors:
         self.nodes.end(node, why)
         self._bundles.lost(node)
         self._memories.lost(node)
+        self.branches.lost(node, why)
         if not self._closing:
             self.servers.left(node)
         for actor in () if self._closing else self._bound_for(node):

@@ -333,3 +333,17 @@ def test_a_run_with_a_long_name_has_memory(name: str) -> None:
         assert folder.path.name.startswith(f"artos.{name[:20]}")
     finally:
         folder.remove()
+
+
+@pytest.mark.parametrize("name", ["moved", "a name (deleted) of several\nlines"])
+def test_whoever_parts_changes_its_own_memory_only(folder: ShmFolder, name: str) -> None:
+    """Also where the file has another path by now, as that of an actor from another node has."""
+    segment = Segment.create(folder.path / "here", 3 * 4096)
+    segment.memory[:2] = b"ab"
+    view = segment.memory[1:]
+    path = segment.path.rename(folder.path / name)
+    segment.part()
+    assert bytes(view[:1]) == b"b"
+    view[0] = ord("c")
+    assert path.read_bytes()[:2] == b"ab"
+    assert bytes(segment.memory[:2]) == b"ac"

@@ -20,6 +20,7 @@ from artos.actors.groups import GroupActor
 from artos.policies.build import Policy
 from artos.protocol.invocations import Branch, Branched, Invoke, encode
 from artos.runtime.branching import Branching, Found
+from artos.runtime.other_weights import to_send
 from artos.runtime.serving import actor_role
 from artos.specs.contracts import Played
 from artos.specs.members import ACTORS, Member
@@ -28,7 +29,7 @@ from artos.transport.weights.channel import Way
 
 ACTOR = Member(ACTORS, 0)
 SHARING = """
-import subprocess, sys
+import os, subprocess, sys
 from artos.runtime.branching import shared_in_a_copy
 
 print(shared_in_a_copy(()) or "nothing")
@@ -38,8 +39,10 @@ with subprocess.Popen(["sleep", "60"]) as child:
     print(shared_in_a_copy(()) or "nothing")
     print(shared_in_a_copy((child.pid,)) or "nothing")
     child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    print(shared_in_a_copy(()) or "nothing")
 """
-"""What would be shared: nothing; a file; a process, which does no harm if it is a stem."""
+"""What would be shared: nothing; a file; a process, if it is no stem and until it has ended."""
 
 
 def branched(stage: Stage, order: Branch) -> Branched:
@@ -109,6 +112,11 @@ def test_other_weights_play_on_from_the_same_frame(tmp_path: Path) -> None:
         other = msgspec.structs.replace(order, file=f"{order.file}2", weights=str(left))
         answer = branched(stage, other)
         others = found(other, answer)
+        (sent := tmp_path / "sent").write_bytes(to_send(left, stage.plan, best=False))
+        elsewhere = msgspec.structs.replace(
+            order, file=f"{order.file}3", weights="/elsewhere", sent=str(sent)
+        )
+        there = found(elsewhere, branched(stage, elsewhere))
         nothing = branched(stage, msgspec.structs.replace(order, weights=str(tmp_path)))
         stage.sample(0, 2 * ROUND)
         stage.done(0)
@@ -118,6 +126,9 @@ def test_other_weights_play_on_from_the_same_frame(tmp_path: Path) -> None:
     assert {each.digest for each in (*own, *others)} == {answer.digest}
     assert [each.seed for each in own] == [each.seed for each in others]
     assert ({each.version for each in own}, {each.version for each in others}) == ({1}, {9})
+    assert [(each.seed, each.steps, each.version) for each in there] == [
+        (each.seed, each.steps, each.version) for each in others
+    ], "no matter which way they came"
     assert answer.version == 1
     assert len({each.steps for each in others}) == 1, "nothing is left to chance"
     assert max(each.steps for each in others) <= 12, "always to the left"
@@ -157,8 +168,8 @@ def test_what_copies_would_share_with_their_process_is_said(tmp_path: Path) -> N
         [sys.executable, "-c", SHARING, str(file)], capture_output=True, text=True,
         timeout=PATIENCE, check=True,
     )  # fmt: skip
-    nothing, opened, process, stem = done.stdout.splitlines()
-    assert (nothing, stem) == ("nothing", "nothing")
+    nothing, opened, process, stem, ended = done.stdout.splitlines()
+    assert (nothing, stem, ended) == ("nothing", "nothing", "nothing")
     assert opened.startswith(f"its process has opened {file}, which copies would share")
     assert process.startswith("its process has started 1 others, which copies would share")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,10 +12,11 @@ from saved_runs import saved_run
 from stage import Stage, plan_of
 
 from artos.buffer.model_block import ObjectSpec
-from artos.errors import CheckpointFault
+from artos.errors import CheckpointFault, NotBranched
 from artos.runs.checkpoint import SavedLearner
 from artos.runs.plan import Beside, Plan
-from artos.runtime.other_weights import faults, read
+from artos.runtime import other_weights
+from artos.runtime.other_weights import faults, read, sent, to_send
 from artos.runtime.serving import actor_role
 from artos.specs.keys import ArraySpec, DataKey
 
@@ -36,6 +38,10 @@ def with_reads(plan: Plan, history: int = 0) -> Plan:
         plan, objects=(weights, *others), beside=(Beside("rival", 1, (rival,)),),
         data_keys=(*plan.data_keys, DataKey("policy_version.rival", (), "int64", per_env=False)),
     )  # fmt: skip
+
+
+def as_lists(held: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(held, enc_hook=lambda array: (array.dtype.str, array.tolist()))
 
 
 def told(run: Path, plan: Plan, *, best: bool = False, own: bool = False) -> str:
@@ -130,3 +136,15 @@ def test_what_is_read_with_weights_comes_with_them(plan: Plan, tmp_path: Path, b
     found = [(version, arrays["params"].tolist()) for version, arrays in of[1]]
     kept = [] if best else [(3, [3, 3, 3]), (2, [2, 2, 2])]
     assert (of[0], found) == ("rival", [(4, [0, 1, 2]), *kept])
+    (file := tmp_path / "sent").write_bytes(to_send(run, reading, best=best))
+    there = sent(file)
+    assert as_lists(there) == as_lists(held), "it is the same elsewhere"
+    there["bound"][0][1]["reads.heat"][0] = 3.0
+
+
+def test_what_is_too_large_to_be_sent_is_refused(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_weights, "_MOST_SENT", 1 << 10)
+    with pytest.raises(NotBranched, match=f"the weights of {tmp_path} take 0 MB, and at most"):
+        to_send(saved_run(tmp_path, plan), plan, best=False)

@@ -31,7 +31,8 @@ NODES = {
     "Hello", "Load", "ExecutorEnded", "Leaving", "Bye", "FetchArchive", "LogPiece",
     "Shares", "RunEnded", "MemoryHere",
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
-    "ExecutorNews", "ExecutorLog", "HeldState", "ExecutorClosed", "Greet", "Chunk", "Pull",
+    "ExecutorNews", "ExecutorLog", "HeldState", "ActorBranched", "ExecutorClosed", "Greet", "Chunk",
+    "Pull",
 }  # fmt: skip
 RUNS = {"RunUp", "RunNews", "RunScaled", "RunSet"}
 EVERYBODY = {"Refusal"}

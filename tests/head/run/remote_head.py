@@ -40,6 +40,7 @@ class Head:
         self.remote = RemoteActors(
             self.blocks, 1, self, self._terms, lambda node: self.quiet.get(node, 0.0),
             self.bundles, self.memories, lambda member: folder / f"held-{member.rank}", self.clock,
+            lambda order: order.weights.encode(),
         )  # fmt: skip
         self.remote.begin(self)
         self.remote.step()

@@ -347,6 +347,10 @@ COMMANDS: dict[str, Run | Elsewhere | NotRun] = {
         "integration/elastic/test_branches.py"
         "::test_other_weights_play_on_and_those_that_do_not_fit_are_refused"
     ),
+    "artos branch runs/ppo-CartPole-v1-seed1-1 --actor 3 --times 8": Elsewhere(
+        "integration/daemons/test_branched_on_a_cluster.py"
+        "::test_a_run_of_a_head_is_branched_and_ends_as_if_it_had_not_been"
+    ),
     "artos why first": Run(after=(TRAINED,)),
     "artos bench why": Elsewhere("evaluation/test_why_bench.py::test_a_case_is_judged"),
     "artos replay first": Run(after=("run ppo --total-steps 1024 --run-dir runs/first",)),

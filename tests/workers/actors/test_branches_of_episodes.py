@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.json import decode
 
 from artos.buffer.mailbox import Board
 from artos.buffer.shm_folder import ShmFolder
@@ -39,7 +39,10 @@ class Node:
             lambda member: folder / "actor-1.log", None, ManualClock(),
         )  # fmt: skip
         self.order = Branch(str(memory / "branch-1"), 3)
-        self.result = folder / "1.json"
+        self.told: list[Any] = []
+
+    def ask(self, order: Branch | None = None) -> None:
+        self.branches.ask(ACTOR, order or self.order, lambda data: self.told.append(decode(data)))
 
     def heard(self) -> Any:
         """What the actor was sent."""
@@ -51,8 +54,9 @@ class Node:
             file.writelines(msgspec.json.encode(each) + b"\n" for each in found)
 
     @property
-    def written(self) -> Any:
-        return json.loads(self.result.read_text())
+    def only(self) -> Any:
+        (told,) = self.told
+        return told
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def process() -> subprocess.Popen[bytes]:
 
 def test_an_order_waits_until_the_actor_hears_it(node: Node) -> None:
     node.record.state = State.CHECKPOINTED
-    node.branches.ask(ACTOR, node.order, node.result)
+    node.ask()
     assert node.heard() is None
     assert node.prepared == [ACTOR]
     assert node.record.branches == 1, "it stays a process from now on"
@@ -83,15 +87,15 @@ def test_an_order_waits_until_the_actor_hears_it(node: Node) -> None:
 
 def test_it_is_written_down_once_all_have_ended(node: Node) -> None:
     stem = process()
-    node.branches.ask(ACTOR, node.order, node.result)
+    node.ask()
     node.branches.heard(ACTOR, Branched("fork", stem.pid, 64, 7, 2.0, 5, "abc"))
     node.tell(Found(2, 4.0, 4, True, 12, "abc", 0.5), Found(0, 1.0, 1, True, 10, "abc", 0.5))
     node.branches.look()
-    assert not node.result.exists()
+    assert node.told == []
     stem.kill()
     stem.wait()
     node.branches.look()
-    found = node.written
+    found = node.only
     assert (found["by"], found["row"], found["version"], found["digest"]) == ("fork", 64, 7, "abc")
     assert found["so_far"] == {"return": 2.0, "steps": 5}
     assert [child["return"] for child in found["children"]] == [1.0, 0.0, 4.0]
@@ -102,33 +106,33 @@ def test_it_is_written_down_once_all_have_ended(node: Node) -> None:
 
 def test_each_says_with_which_weights_it_was_played(node: Node) -> None:
     order = msgspec.structs.replace(node.order, weights="/runs/other")
-    node.branches.ask(ACTOR, order, node.result)
+    node.ask(order)
     node.tell(Found(0, 1.0, 1, version=9), Found(1, fault="raised", version=9))
     node.branches.heard(ACTOR, Branched("fork", 0, 64, 7))
-    found = node.written
+    found = node.only
     assert found["version"] == 7, "the actor's own"
     assert [child["version"] for child in found["children"]] == [9, 9, -1]
     assert {child["weights"] for child in found["children"]} == {"/runs/other"}
 
 
 def test_why_an_actor_cannot_is_passed_on(node: Node) -> None:
-    node.branches.ask(ACTOR, node.order, node.result)
+    node.ask()
     node.branches.heard(ACTOR, Branched(fault="it has threads"))
-    assert node.written["fault"] == "it has threads"
-    assert node.written["children"] == []
+    assert node.only["fault"] == "it has threads"
+    assert node.only["children"] == []
 
 
 @pytest.mark.parametrize("answered", [True, False])
 def test_an_actor_that_is_gone_leaves_what_was_told(node: Node, answered: bool) -> None:
     stem = process()
     try:
-        node.branches.ask(ACTOR, node.order, node.result)
+        node.ask()
         if answered:
             node.branches.heard(ACTOR, Branched("fork", stem.pid))
             node.tell(Found(0, 1.0, 1))
         node.branches.lost(ACTOR)
-        assert ("ended before" in node.written["fault"]) is not answered
-        assert len(node.written["children"]) == (3 if answered else 0)
+        assert ("ended before" in node.only["fault"]) is not answered
+        assert len(node.only["children"]) == (3 if answered else 0)
     finally:
         stem.kill()
         stem.wait()
@@ -137,13 +141,12 @@ def test_an_actor_that_is_gone_leaves_what_was_told(node: Node, answered: bool) 
 def test_the_end_of_the_run_is_the_end_of_all(node: Node) -> None:
     stem = process()
     try:
-        node.branches.ask(ACTOR, node.order, node.result)
+        node.ask()
         node.branches.heard(ACTOR, Branched("fork", stem.pid))
-        node.branches.ask(ACTOR, node.order, node.result.with_name("2.json"))
+        node.ask()
         node.branches.close()
         assert stem.wait(60) == -9
-        assert "run ended" in node.written["fault"]
-        assert node.result.with_name("2.json").exists()
+        assert ["the run" in told["fault"] for told in node.told] == [True, True]
         assert node.record.branches == 0
     finally:
         stem.kill()
@@ -156,15 +159,15 @@ def test_an_order_that_cannot_be_handed_on_is_told_and_ends_nothing_else(
     monkeypatch.setattr(branches, "is_apart", lambda _: True)
     node.branches._images = node.record.child = SimpleNamespace(pid=1)  # type: ignore[assignment]
     order = msgspec.structs.replace(node.order, file=f"{node.order.file}/no-folder/here")
-    node.branches.ask(ACTOR, order, node.result)
-    assert "No such file" in node.written["fault"]
+    node.ask(order)
+    assert "No such file" in node.only["fault"]
     assert node.record.branches == 0
 
 
 def test_what_another_look_has_finished_meanwhile_is_left_alone(node: Node) -> None:
     node.record.state = State.CHECKPOINTED
-    node.branches.ask(ACTOR, node.order, node.result)
-    node.branches.ask(ACTOR, node.order, node.result.with_name("2.json"))
+    node.ask()
+    node.ask()
     second = node.branches._under_way[1]
     second.sent, second.branched = True, Branched(fault="it has threads")
 
@@ -180,11 +183,71 @@ def test_what_another_look_has_finished_meanwhile_is_left_alone(node: Node) -> N
 
 
 def test_an_order_that_finds_no_room_is_told_later(node: Node) -> None:
-    for number in range(1000):
-        node.branches.ask(ACTOR, node.order, node.result.with_name(f"{number}.json"))
+    for _ in range(1000):
+        node.ask()
     told = 0
     while node.heard() is not None:
         told += 1
     assert 0 < told < 1000
     node.branches.look()
     assert node.heard() == node.order
+
+
+# -- an actor that goes to another node ------------------------------------------------------------
+
+
+def test_what_continues_its_episode_ends_before_it_leaves(node: Node) -> None:
+    """What has been told by then is kept, and it is asked again until nothing is left of it."""
+    stem = process()
+    node.ask()
+    node.branches.heard(ACTOR, Branched("fork", stem.pid, 64))
+    node.tell(Found(1, 4.0, 4, True))
+    node.record.state = State.CHECKPOINTED
+    node.ask(msgspec.structs.replace(node.order, file=f"{node.order.file}0"))
+    node.record.state = State.PARKED
+    node.branches.leave(ACTOR)
+    assert stem.wait(60) == -9
+    assert node.branches.leave(ACTOR)
+    assert node.record.branches == 0
+    waited, begun = node.told
+    assert "goes to another node: ask again" in waited["fault"]
+    assert begun["fault"] == ""
+    assert ["another node" in child["fault"] for child in begun["children"]] == [True, False, True]
+
+
+def test_it_waits_for_the_answer_to_an_order_that_it_has(node: Node) -> None:
+    """The actor may be about to fork."""
+    stem = process()
+    node.ask()
+    assert not node.branches.leave(ACTOR)
+    assert node.told == []
+    node.branches.heard(ACTOR, Branched("fork", stem.pid))
+    node.branches.leave(ACTOR)
+    assert stem.wait(60) == -9
+    assert node.branches.leave(ACTOR)
+    assert len(node.only["children"]) == 3
+
+
+def test_copies_of_its_image_are_ended(node: Node) -> None:
+    closed: list[bool] = []
+    copies: Any = SimpleNamespace(
+        close=lambda: closed.append(True), look=lambda: False, faults={}, made={}
+    )
+    node.ask()
+    (order,) = node.branches._under_way
+    order.branched, order.copies = Branched("clone"), copies
+    assert node.branches.leave(ACTOR)
+    assert closed == [True]
+    assert all("another node" in child["fault"] for child in node.only["children"])
+
+
+def test_one_that_has_left_is_not_given_a_process_for_what_it_was_asked(node: Node) -> None:
+    node.record.state = State.CHECKPOINTED
+    node.ask()
+    node.branches.lost(ACTOR)
+    assert node.told == [], "one that stays is started again, and hears it then"
+    node.branches.lost(ACTOR, stays=False)
+    assert "ended before" in node.only["fault"]
+    node.prepared.clear()
+    node.branches.look()
+    assert node.prepared == []

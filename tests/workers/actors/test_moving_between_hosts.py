@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from host_fixture import ONE, Host, Restored
 
 from artos.errors import CheckpointRefused, NoImage, RestoreFailed
-from artos.protocol.invocations import Failed, Ready, Stop
+from artos.protocol.invocations import Branch, Branched, Failed, Ready, Stop
 from artos.runtime.held import HAND_OVER_SECONDS, Held
 from artos.specs.elastic import Park
 from artos.system.exit_report import START_SECONDS
@@ -206,6 +207,24 @@ def test_who_is_at_work_hands_over_nothing(host: Build) -> None:
     there.ask(ONE)
     with pytest.raises(NoImage, match="it is running"):
         there.manager.moves.hand_over(ONE)
+
+
+@pytest.mark.parametrize("by_image", [True, False])
+def test_whose_episode_is_being_branched_goes_once_that_is_ended(
+    host: Build, tmp_path: Path, by_image: bool
+) -> None:
+    there = host()
+    there.up(ONE)
+    told: list[Any] = []
+    order = Branch(str(tmp_path / "branch-1"), 2)
+    there.manager.branches.ask(ONE, order, lambda data: told.append(json.loads(data)))
+    leave = there.manager.moves.image_of if by_image else there.manager.moves.hand_over
+    assert not leave(ONE)
+    assert (there.state(ONE), told) == (State.PARKED, []), "it may just be about to fork"
+    there.say(ONE, Branched("fork", 0, 64))
+    assert not leave(ONE)
+    assert there.state(ONE) is (State.DUMPING if by_image else State.HANDING_OVER)
+    assert len(told[0]["children"]) == 2
 
 
 # -- in --------------------------------------------------------------------------------------------
