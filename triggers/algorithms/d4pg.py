@@ -76,16 +76,12 @@ class D4PG(DDPG):
             after = self.targets(following, self.target(following)).squeeze(0).softmax(1)
             wanted = projected(support, after, rows[RETURNS], rows[DISCOUNTS])
         found = self.critics(obs, self.module.bounds.unit(rows["actions"])).squeeze(0)
-        errors = functional.kl_div(functional.log_softmax(found, 1), wanted, reduction="none").sum(
-            1
-        )
+        logs = functional.log_softmax(found, 1)
+        errors = functional.kl_div(logs, wanted, reduction="none").sum(1)
         loss = (rows["weights"] * errors).mean()
         # By rounding a distance of 0 may come out below it, which is no priority.
-        return (
-            loss,
-            errors.detach().clamp(min=0),
-            (found.detach().softmax(1) * support).sum(1).mean(),
-        )
+        distances, q = errors.detach().clamp(min=0), found.detach().softmax(1) * support
+        return loss, distances, q.sum(1).mean()
 
     def _policy_loss(self, obs: Obs) -> Tensor:
         """Eq. 4: the critic's value is the mean of its distribution."""
