@@ -10,7 +10,7 @@ from artos import ActInfo, DrawnBatch, Invoke, Prioritised, RolloutActor, TorchL
 from triggers import ReplayTrigger, RoundTrigger
 
 ROW = ("observations", "actions", "rewards", "terminations", "truncations")
-ATOMS, MOST = 51, 100.0
+ATOMS, MOST = 51, 200.0
 
 
 class Noisy(nn.Module):

@@ -46,8 +46,8 @@ class RainbowSettings(QSettings, kw_only=True, frozen=True):
 
     hidden: Hidden = (128, 128)
     atoms: Annotated[int, table("returns that are told apart", ge=2, le=10_000)] = 51
-    v_min: Annotated[float, table("the lowest of them", usual=-100.0, images=-10.0)] = OPEN
-    v_max: Annotated[float, table("the highest of them", usual=100.0, images=10.0)] = OPEN
+    v_min: Annotated[float, table("the lowest of them", usual=-200.0, images=-10.0)] = OPEN
+    v_max: Annotated[float, table("the highest of them", usual=200.0, images=10.0)] = OPEN
     noise: Annotated[float, table("deviation of noisy weights at first", gt=0)] = 0.5
     replay: Annotated[Replay, table("how transitions are drawn")] = "prioritised"
     alpha: Alpha = 0.5

@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused(
     [
         ("dqn", ("--total-steps", "30000"), 150),
         ("dqn", ("--total-steps", "30000", "--set", "inference=central", "--set", "splits=2"), 150),
-        ("rainbow", (*LIGHT, "--set", "v_min=0"), 120),
+        ("rainbow", (*LIGHT, "--set", "v_min=0"), 150),
         ("apex", LIGHT, 80),
         ("sac", (*FASTER, *DISCRETE, "--total-steps", "4000"), 60),
         ("sac", (*FASTER, *PUSHING), -4),
