@@ -302,6 +302,7 @@ class Stamping(Actor):
     def bind(self, params: Any, version: int) -> None: ...
 
     def sample(self, start: int, rows: int, call: Any) -> Any:
-        for versions in self.block.views(VERSION_KEY, start, start + min(rows, self.writes)):
-            versions[...] = self.version
+        for name, value in ((VERSION_KEY, self.version), ("rewards", 1.0)):
+            for view in self.block.views(name, start, start + min(rows, self.writes)):
+                view[...] = value
         return self.told
