@@ -248,8 +248,9 @@ class ActorRole:
         )
 
 
-def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
-    """The seconds by kind that user code reports; the others of ``seconds`` count as ``rest``."""
+def complete_times(told: Mapping[str, float] | None, seconds: float, rest: str) -> dict[str, float]:
+    """The seconds by kind that user code reports, if any; the others count as ``rest``."""
+    told = told or {}
     left = max(0.0, seconds - sum(told.values()))
     return {**told, rest: told.get(rest, 0.0) + left}
 
