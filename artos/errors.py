@@ -118,11 +118,15 @@ class Overwritten(BufferFault):
 
 
 class BadAnswer(ArtosError):
-    """A server's answer does not fit what it declares. Names the ``server`` and the ``key``."""
+    """A server's answer does not fit what it declares.
+
+    Names the ``server`` and the ``key``, which is "" if it is none of one.
+    """
 
     def __init__(self, server: str, key: str, why: str) -> None:
         self.server, self.key, self.why = server, key, why
-        super().__init__(f"server {server!r}: its answer {key!r} {why}")
+        what = f"its answer {key!r}" if key else "answer"
+        super().__init__(f"server {server!r}: {what} {why}")
 
 
 class BadRequest(ArtosError):

@@ -268,8 +268,9 @@ def _faults(game: Any, agents: Sequence[Any], only: Sequence[Any]) -> Iterator[s
             each = "; ".join(f"{', '.join(who)}: {which}" for which, who in spaces.items())
             yield (
                 f"one policy plays all agents, and their {what} differ ({each}): have several "
-                "policies play them (docs/how-to/agents.md), or let a factory return the game with "
-                "SuperSuit's pad_observations_v0 and pad_action_space_v0"
+                "policies play them (--set agents=separate, which all algorithms of ARTOS have but "
+                "apex, es and grpo, or an AgentsActor: docs/how-to/agents.md), or let a factory "
+                "return the game with SuperSuit's pad_observations_v0 and pad_action_space_v0"
             )
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import pkgutil
 import re
+import sys
 import traceback
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, metadata, version
 from typing import Any
 
 import gymnasium as gym
+
+from artos.system.closest import closest
 
 _EXTRAS = {"gymnasium.envs.mujoco.": "mujoco", "gymnasium.envs.box2d.": "box2d"}
 """Our extras, by the package that holds their environments."""
@@ -162,6 +166,19 @@ def package_of(module: str) -> str:
     """How to install a well-known module; empty for others."""
     found = [package for _, package, known in _PACKAGES if known == module]
     return f": pip install '{found[0]}'" if found else ""
+
+
+def lacks_module(module: str, lacking: str) -> str:
+    """The fault that a module was found, and one that it imports was not: what to install."""
+    package, _, inner = module.partition(".")
+    if lacking.partition(".")[0] == package:  # installed, and without such a module
+        folder, _, name = lacking.rpartition(".")
+        there = pkgutil.iter_modules(getattr(sys.modules.get(folder), "__path__", ()))
+        return f"there is no module {lacking}{closest(name, [each.name for each in there])}"
+    wanted, extra = lacking.partition(".")[0], inner.partition(".")[0]
+    if package == "pettingzoo" and extra in (metadata(package).get_all("Provides-Extra") or ()):
+        wanted = f"'{package}[{extra}]'"
+    return f"{module} needs the Python package {lacking}: pip install {wanted}"
 
 
 def _meant(name: str) -> str:

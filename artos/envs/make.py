@@ -435,9 +435,13 @@ def factory_of(env: str) -> Callable[..., Any]:
     module, _, name = parted(env)[0].partition(":")
     if f"{module}:" == GAMES:
         package, module, name = module, name, "parallel_env"
-        with suppress(ModuleNotFoundError):  # else it is one of the user's own
-            if importlib.util.find_spec(f"{package}.{module}"):
-                module = f"{package}.{module}"
+        try:
+            there = importlib.util.find_spec(f"{package}.{module}") is not None
+        except ModuleNotFoundError:
+            there = False
+        except ImportError:  # it was there once, and importing it says where it has gone
+            there = True
+        module = f"{package}.{module}" if there else module  # or it is one of the user's own
     found = getattr(_module(env, module), name, None)
     if found is None and name == "parallel_env":
         found = getattr(_module(env, module), "env", None)  # a game in turns
@@ -465,7 +469,7 @@ def _module(env: str, module: str) -> Any:
                 nor = " or in PettingZoo, if that is installed (pip install pettingzoo)"
             why = f"there is no module {error.name} in this folder{nor}"
         elif isinstance(error, ModuleNotFoundError):
-            why = f"{module} needs the Python package {error.name}: pip install {error.name}"
+            why = hints.lacks_module(module, error.name or "")
         else:
             why = f"{module} cannot be imported: {_tail(error)}"
         raise Refused([f"environment {env}: {why}"]) from error

@@ -85,8 +85,12 @@ def examined(
     return tuple(found)
 
 
-def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
+def filled(
+    path: Path, spec: BlockSpec, data_set: DataSet, choices: Mapping[str, Sequence[int]]
+) -> DataBlock:
     """Make the block of a data set in the new file ``path``.
+
+    ``choices`` are as ``Plan.choices`` has them.
 
     Raises:
         Refused: the file is not as it was when it was examined, or holds values that no learner
@@ -102,7 +106,7 @@ def filled(path: Path, spec: BlockSpec, data_set: DataSet) -> DataBlock:
             back = max(key.stack for key in spec.keys) - 1
             with _parts(source, back, data_set.policy) as parts:
                 block = DataBlock.filled(path, spec, parts)
-            faults += _unusable(block, spec.keys, of_run=source.is_dir())
+            faults += _unusable(block, spec.keys, choices, of_run=source.is_dir())
     except _UNREADABLE as error:
         faults.append(_why(source, error))
     if faults:
@@ -148,12 +152,30 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _unusable(block: DataBlock, keys: Sequence[DataKey], *, of_run: bool) -> Iterator[str]:
+def _unusable(
+    block: DataBlock,
+    keys: Sequence[DataKey],
+    choices: Mapping[str, Sequence[int]],
+    *,
+    of_run: bool,
+) -> Iterator[str]:
     for key in keys:
         values = block.arrays[key.name]
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             row = int(np.argwhere(~np.isfinite(values))[0][0])
             yield f"{key.name!r} has NaN or infinity in row {row}: leave out such episodes"
+        if key.name in choices:
+            counts = np.reshape(choices[key.name], key.shape)
+            wrong = (values < 0) | (values >= counts)
+            if key.name == "actions" and VALID_KEY in block.arrays:
+                wrong[~block.arrays[VALID_KEY]] = False  # nothing is done there
+            if wrong.any():
+                place = tuple(np.argwhere(wrong)[0])
+                most = np.broadcast_to(counts, values.shape)[place] - 1
+                yield (
+                    f"{key.name!r} has {values[place]} in row {place[0]}, and the environment has "
+                    f"0 to {most} there: choices are counted from 0"
+                )
         if key.name == VALID_KEY and not values.any():
             yield f"{VALID_KEY!r} is False in all rows, so none is a transition"
         if key.name == AGES_KEY and values[0].any():

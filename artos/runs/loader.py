@@ -40,6 +40,10 @@ _NOT_CENTRAL = (
     "actors of this workload act by themselves; central inference is for algorithms such as ppo, "
     "impala, dqn or sac, and in a file of your own for an AskingActor"
 )
+_NOT_SEPARATE = (
+    "one policy plays all agents with this workload; all algorithms of ARTOS have the setting but "
+    "apex, es and grpo, and in a file of your own an AgentsActor says who plays whom"
+)
 _COUNTS = ("envs", "steps")
 """Settings that are at least 1."""
 EVERY = (
@@ -335,6 +339,8 @@ def _unknown(name: str, known: Sequence[str]) -> str:
         return f"unknown setting {name!r}: write --{name}"
     if name in _OF_CENTRAL:
         return f"unknown setting {name!r}: {_NOT_CENTRAL}"
+    if name == "agents":
+        return f"unknown setting {name!r}: {_NOT_SEPARATE}"
     near = closest(name, [*known, *EVERY, *sorted(NAMES)])
     return f"unknown setting {name!r}{near} (`artos explain WORKLOAD` lists all)"
 

@@ -114,7 +114,7 @@ class RunMemory(Closing):
 
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
-            filled(self.site.data_path(each.name), spec, each)
+            filled(self.site.data_path(each.name), spec, each, self.plan.choices(each.policy))
 
     @property
     def version(self) -> int:

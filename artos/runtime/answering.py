@@ -144,6 +144,10 @@ class ServerRole:
 
     def _checked(self, found: Mapping[str, NDArray[Any]], rows: int) -> Mapping[str, NDArray[Any]]:
         spec = self._block.spec.server
+        if not isinstance(found, Mapping):
+            keys = ", ".join(key.name for key in spec.answers)
+            why = f"returned a {type(found).__name__}: return a dict of arrays with the keys {keys}"
+            raise BadAnswer(spec.name, "", why)
         for key in spec.answers:
             wanted = (rows, *key.shape)
             if (array := found.get(key.name)) is None:

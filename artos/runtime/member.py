@@ -51,6 +51,7 @@ from artos.protocol.invocations import (
 )
 from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
+from artos.runtime.unwritten import Unwritten
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
 from artos.specs.keys import PARAMS, VERSION_KEY
 from artos.specs.members import Member
@@ -69,15 +70,10 @@ _LISTEN_SECONDS = 0.5
 """How often an actor that waits for room looks whether it was told to stop."""
 _ROOM_SECONDS, _LOOK_SECONDS = 600.0, 0.02
 """For how long a member waits until the node takes its reports, and how often it looks."""
-_UNWRITTEN = -1
 _SHORT = (
     "sample wrote {} of {} rows: a round may have from one row to all of them, and fewer than all "
     "only where rows are handed over as whole episodes: let the table claim them by "
     "DataKeyTrigger(KEYS, sample=Episodes(n)), or write all"
-)
-_LACKING = (
-    "{} of {} rows were not written: sample(start, rows, call) has to write all keys of each row, "
-    "also the version of the policy that made it"
 )
 _OTHERS_FIRST = 2.0
 """Seconds for which a replica that lost another one says nothing: the run is to learn the cause."""
@@ -104,7 +100,7 @@ class ActorRole:
         self._others, self._context = others, context
         self._branching: Branching | None = None
         self._reader = context.actor
-        self._binding = Binding(model)
+        self._binding, self._unwritten = Binding(model), Unwritten(context.block)
         # Long enough for every restart of the learner, which may hold the rows.
         self._patience = 5 * context.plan.deadline
         # Rounds of which fewer rows are left were ended early, where that may be.
@@ -221,19 +217,16 @@ class ActorRole:
             self._bind()
             began = _until_now(times, "bind", began)
         if rows:
-            for versions in self._block.views(VERSION_KEY, start, start + rows):
-                versions[...] = _UNWRITTEN
+            self._unwritten.mark(start, rows)
             own = fired_method(self._actor, call.method)(start, rows, call)
             if isinstance(own, Wrote):
                 if not (0 < own.rows <= rows and (self._least or own.rows == rows)):
                     why = _SHORT.format(own.rows, rows)
                     raise BadRow(VERSION_KEY, self._reader, start, why)
                 rows, own = own
-            unwritten = self._block.views(VERSION_KEY, start, start + rows)
-            if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
-                raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
             if self._others:
                 self._others.note(self._block, start, start + rows)
+            self._unwritten.check(start, rows)
             self._block.commit(start + rows)
             seconds = time.perf_counter() - began
             times |= complete_times(own, seconds, "sample")
@@ -255,8 +248,9 @@ class ActorRole:
         )
 
 
-def complete_times(told: Mapping[str, float], seconds: float, rest: str) -> dict[str, float]:
-    """The seconds by kind that user code reports; the others of ``seconds`` count as ``rest``."""
+def complete_times(told: Mapping[str, float] | None, seconds: float, rest: str) -> dict[str, float]:
+    """The seconds by kind that user code reports, if any; the others count as ``rest``."""
+    told = told or {}
     left = max(0.0, seconds - sum(told.values()))
     return {**told, rest: told.get(rest, 0.0) + left}
 

@@ -157,8 +157,8 @@ class Actor:
         """
         raise NotImplementedError
 
-    def sample(self, start: int, rows: int, call: Invoke) -> Mapping[str, float] | Wrote:
-        """Write rows ``start`` to ``start + rows`` in place; returns seconds spent by kind.
+    def sample(self, start: int, rows: int, call: Invoke) -> Mapping[str, float] | Wrote | None:
+        """Write rows ``start`` to ``start + rows`` in place; returns seconds by kind, if any.
 
         All keys of each row have to be written, also ``policy_version``: the ``version`` that it
         was sampled with. Rows are not visible before this returns. Where all rows are handed over

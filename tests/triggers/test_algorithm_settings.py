@@ -12,7 +12,10 @@ import pytest
 from inline_runs import registered
 
 import artos
+from artos.errors import Refused
 from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
+from artos.runs.loader import load_workload
+from artos.specs.reference import Reference
 from artos.specs.settings import settings_of
 from triggers.algorithms import BUILT_IN
 from triggers.explain import explain
@@ -46,6 +49,17 @@ def test_every_field_has_words_and_a_default(name: str) -> None:
         assert shown[field].does.startswith(each.meta.description)
         assert shown[field].kind, f"{name}: {field} has no type that users know"
         assert shown[field].default, f"{name}: {field} has no default"
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_who_cannot_have_a_policy_for_each_agent_is_named(name: str) -> None:
+    """As refusals of games whose agents differ name them, too."""
+    with pytest.raises(Refused) as refused:
+        load_workload(Reference(BUILT_IN[name], {"env": "CartPole-v1", "agents": "separate"}))
+    can = "has no agents that several policies could play" in str(refused.value)
+    assert can == (name not in {"apex", "es", "grpo"})
+    if "unknown setting" in str(refused.value):
+        assert "have the setting but apex, es and grpo, and" in str(refused.value)
 
 
 def test_explain_lists_every_setting(tmp_path: Path) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping
 
 from artos.buffer.episode_ends import EpisodeEnds
-from artos.buffer.part_of_block import part_of_block
+from artos.buffer.part_of_block import part_of_block, stored_name
 from artos.buffer.version_runs import made_by
 from artos.errors import EpisodesDoNotFit
+from artos.protocol.invocations import Ready
+from artos.specs.keys import AGES_KEY
+from artos.specs.members import ACTORS, Member
 from head.run.coordination.concern import Concern
 from head.run.run import Run
 from triggers.events import Arrived, Ended, Event, Resumed, Rewound
 from triggers.table import Table
 from triggers.targets import parsed
+
+_NOT_ENDED = (
+    "actor %d begins an episode in row %d, by the key %s, and the one before has no end: such "
+    "episodes are given up. Write 0 only in an episode's first row and 1 more in each after it, "
+    "and say by terminations or truncations which row is its last one"
+)
+_log = logging.getLogger(__name__)
 
 
 class EpisodesOver(Concern[Run]):
@@ -30,6 +42,14 @@ class EpisodesOver(Concern[Run]):
         """Whose episodes are handed over; all of an actor's are that of ""."""
         self._arrived: dict[int, dict[str, int]] = {}
         self._ends: dict[int, dict[str, EpisodeEnds]] = {}
+        self._begun, self._cut = Counter[int](), Counter[int]()
+        """How often each actor's process began, and how many of its episodes had no end."""
+        self._told = False
+
+    def ready(self, member: Member, ready: Ready, seconds: float | None) -> None:
+        """An actor's process begins: what the one before had begun has no end."""
+        if member.role == ACTORS:
+            self._begun[member.rank] += 1
 
     def happened(self, event: Event) -> None:
         """Rows have arrived, were there before, or are void."""
@@ -53,6 +73,11 @@ class EpisodesOver(Concern[Run]):
         for policy, ends in followed.items():
             rows = part_of_block(block, run.plan.parts[policy]) if policy else block
             for env, start, stop, whole in ends.look(rows, there):
+                self._cut[actor] += not whole
+                if self._cut[actor] > block.spec.envs * self._begun[actor] and not self._told:
+                    self._told = True
+                    ages = repr(stored_name(policy, AGES_KEY) if policy else AGES_KEY)
+                    _log.warning(_NOT_ENDED, actor, stop, ages)
                 version, versions = made_by(block, start)  # an actor's versions never go back
                 run.feed(Ended(actor, env, start, stop, version, whole, versions, policy))
 

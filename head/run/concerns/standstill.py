@@ -17,7 +17,7 @@ from triggers.prewarm import PREWARM
 from triggers.targets import parsed
 
 _log = logging.getLogger(__name__)
-_NOTICE_SECONDS = 30.0
+_NOTICE_SECONDS = 10.0
 """A standstill is logged after this time, however long the limit of the run is."""
 _BESIDE = {"actors.sync", EVALUATION, PREWARM}
 """Targets that bring no rows and no version."""
@@ -51,7 +51,8 @@ class Standstill(Concern[Run]):
                 self._unpublished, self._learned[member.role] = "", done.version
             else:
                 self._unpublished = (
-                    f"{what} returned without publishing a version: it made no step (self.step)"
+                    f"{what} returned without publishing a version: it made no step (self.step) "
+                    "and did not set self.fresh = True"
                 )
         return NOTHING
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -18,10 +21,13 @@ from artos.buffer.part_of_block import Part
 from artos.buffer.samplers.drawn_batch import drawn, sampler_of
 from artos.buffer.samplers.patterns import Draw, Prioritised, Sequences, Uniform
 from artos.buffer.shm_folder import ShmFolder
+from artos.envs.spec import ActionSpec, EnvSpec
+from artos.envs.spec import Part as EnvPart
 from artos.errors import NothingToSample, Refused, UnknownKey
 from artos.runs import checkpoint
 from artos.runs.checkpoint import SAVED, Manifest
 from artos.runs.data_sets import examined, filled, read
+from artos.runs.plan import Plan
 from artos.specs.data import NO_VERSION, DataSet, Rows
 from artos.specs.keys import VERSION_KEY, DataKey
 
@@ -84,9 +90,11 @@ def found(folder: Path, path: str = "demos.npz", keys: tuple[DataKey, ...] = KEY
     return data_set
 
 
-def block_of(shm: Path, data_set: DataSet) -> DataBlock:
+def block_of(
+    shm: Path, data_set: DataSet, choices: Mapping[str, Sequence[int]] | None = None
+) -> DataBlock:
     spec = BlockSpec(DEMOS, data_set.keys, data_set.rows, data_set.envs, (), "overwrite")
-    filled(shm / "data-demos", spec, data_set)
+    filled(shm / "data-demos", spec, data_set, choices or {})
     return DataBlock.attach(shm / "data-demos")
 
 
@@ -185,6 +193,52 @@ def test_values_that_no_one_could_use_are_refused(
     data_set = found(tmp_path, stored(tmp_path, **changes))
     with pytest.raises(Refused, match=words):
         block_of(shm, data_set)
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        (np.arange(15) % 2 + 7, "'actions' has 7 in row 0, and the environment has 0 to 1"),
+        (np.arange(15) % 2 - 1, "'actions' has -1 in row 0"),
+        (np.arange(15) % 2, ""),
+        (np.where(np.arange(15) % 5 == 4, -1, 1), ""),  # of rows that only hold an observation
+    ],
+    ids=["too large", "negative", "right", "where none is taken"],
+)
+def test_choices_that_there_are_not_are_refused(
+    actions: NDArray[Any], words: str, tmp_path: Path, shm: Path
+) -> None:
+    """They were an index out of bounds inside the learner."""
+    data_set = found(tmp_path, stored(tmp_path, actions=actions))
+    with pytest.raises(Refused, match=words) if words else nullcontext():
+        block_of(shm, data_set, {"actions": (2,)})
+
+
+@pytest.mark.parametrize(("place", "words"), [((0, 1), "has 2 in row 0"), ((4, 0), "5 in row 4")])
+def test_each_element_has_choices_of_its_own(
+    place: tuple[int, int], words: str, tmp_path: Path, shm: Path
+) -> None:
+    """Also of observations, of which the last one of an episode counts, too."""
+    keys, seen = (DataKey("observations", (2,), "int64"), *KEYS[1:]), np.zeros((15, 2), "int64")
+    seen[:, 0] = 4
+    seen[place] = 2 if place[1] else 5
+    data_set = found(tmp_path, stored(tmp_path, observations=seen), keys)
+    with pytest.raises(Refused, match=words):
+        block_of(shm, data_set, {"observations": (5, 2)})
+
+
+def test_each_policy_has_the_choices_of_its_seat() -> None:
+    place = EnvPart("observations", (2,), "int64", sizes=(5, 2))
+    seen = EnvPart("observations", (2,), "float32")
+    one = EnvSpec("game", (place,), ActionSpec("discrete", (), (3,)))
+    other = EnvSpec("game", (seen,), ActionSpec("box", (1,), (), (-1.0,), (1.0,)))
+    spec = replace(one, seats={"one": one, "other": other})
+    plan: Any = SimpleNamespace(env_spec=to_builtins(spec))
+    both = {"observations": (5, 2), "actions": (3,)}
+    assert Plan.choices(plan) == Plan.choices(plan, "one") == both
+    assert Plan.choices(plan, "other") == {}
+    plan.env_spec = None
+    assert Plan.choices(plan) == {}
 
 
 @pytest.mark.parametrize("ends", ["terminations", "truncations"])

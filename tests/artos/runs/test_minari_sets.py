@@ -54,7 +54,7 @@ def test_transitions_are_those_that_minari_has(
     shm = ShmFolder.create("minari")
     try:
         block = filled(
-            shm.path / "data", BlockSpec(0, keys, data_set.rows, 1, (), "overwrite"), data_set
+            shm.path / "data", BlockSpec(0, keys, data_set.rows, 1, (), "overwrite"), data_set, {}
         )
         draw = Draw("learner.update", ROW, Uniform(400), None, {"demos": 400})
         batch = drawn(sampler_of(draw, {}, 1, {"demos": block}), 0, 0.0)

@@ -196,6 +196,18 @@ def test_an_answer_that_does_not_fit_is_refused(answered: Any, why: str, stage: 
         stage.role.answer_all()
 
 
+@pytest.mark.parametrize(("answered", "what"), [(None, "NoneType"), ([1.0], "list")])
+def test_an_answer_that_is_no_dict_is_refused(
+    answered: Any, what: str, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the last line, which returns it, is missing."""
+    monkeypatch.setattr(stage.server, "answer", lambda asked: answered)
+    stage.desk(0).ask({"x": rows(0)})
+    why = f"'sums': answer returned a {what}: return a dict of arrays with the keys sum, first"
+    with pytest.raises(BadAnswer, match=why):
+        stage.role.answer_all()
+
+
 @pytest.mark.parametrize(
     ("asked", "why"),
     [

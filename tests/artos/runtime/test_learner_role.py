@@ -252,6 +252,16 @@ def test_rows_that_an_actor_did_not_write_are_no_rows(
         assert role.step() == written, "nothing is committed"
 
 
+@pytest.mark.parametrize("told", [None, Wrote(4), Wrote(4, None)])  # type: ignore[arg-type]
+def test_an_actor_need_not_tell_of_its_seconds(told: Any, tmp_path: Path) -> None:
+    """All of them count as those of sampling, as with a learner that returns no metrics."""
+    actor = Stamping()
+    actor.told = told
+    with a_role(tmp_path, actor) as role:
+        done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
+    assert done.times["sample"] == done.seconds
+
+
 def test_a_round_may_end_early_where_whole_episodes_are_handed_over(tmp_path: Path) -> None:
     with a_role(tmp_path, Stamping(3, Wrote(3, {"environment": 0.25})), short_rounds=True) as role:
         done = role.run(Invoke(1, "actors.sample", "sample", (), 12))
@@ -302,6 +312,7 @@ class Stamping(Actor):
     def bind(self, params: Any, version: int) -> None: ...
 
     def sample(self, start: int, rows: int, call: Any) -> Any:
-        for versions in self.block.views(VERSION_KEY, start, start + min(rows, self.writes)):
-            versions[...] = self.version
+        for name, value in ((VERSION_KEY, self.version), ("rewards", 1.0)):
+            for view in self.block.views(name, start, start + min(rows, self.writes)):
+                view[...] = value
         return self.told

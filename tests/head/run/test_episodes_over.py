@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,10 +30,16 @@ class Players(Troupe):
 
     early = False
     length = LENGTH
+    counts = True
+
+    @cached_property
+    def ages(self) -> Counter[int]:
+        """Of the episode of each actor."""
+        return Counter()
 
     def _act(self, actor: int | Member, call: Invoke) -> Done:
         assert not isinstance(actor, Member)
-        ages: Counter[int] = self.__dict__.setdefault("ages", Counter())
+        ages = self.ages
         if call.bind or actor not in self._version_of:
             self._version_of[actor] = self._node.weights.pin(actor).version
         version, block = self._version_of[actor], self._node.blocks[actor]
@@ -41,8 +48,8 @@ class Players(Troupe):
             row, age = block.index(block.allocate(1, seconds=0.0)), ages[actor]
             over = age == self.length - 1
             for name, value in (
-                ("rewards", 1.0), ("terminations", over), ("truncations", False), ("ages", age),
-                (VERSION_KEY, version),
+                ("rewards", 1.0), ("terminations", over), ("truncations", False),
+                ("ages", age * self.counts), (VERSION_KEY, version),
             ):  # fmt: skip
                 block.arrays[name][row] = value
             block.commit(block.written + 1)
@@ -51,7 +58,7 @@ class Players(Troupe):
 
     def kill(self, actor: int) -> None:
         """Its successor begins another episode."""
-        self.__dict__.setdefault("ages", Counter())[actor] = 0
+        self.ages[actor] = 0
         super().kill(actor)
 
 
@@ -125,6 +132,39 @@ def test_what_is_cut_short_is_given_up_and_counted(reported: bool, tmp_path: Pat
         assert (run.monitor.rows_lost, run.monitor.rows_stale) == (cut - begun, 0)
         assert actor not in run.roster.down
         assert {c.stop - c.start for c in found} == {LENGTH}
+
+
+def test_ages_that_do_not_count_are_named_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each row begins an episode then, so all but those that end with their first row are lost."""
+
+    class Ageless(Players):
+        counts = False
+
+    with troupe(Manual(2, 2), table(1), 30, tmp_path, 0, 32, kind=Ageless) as players:
+        players.begin()
+        players.run()
+        assert players.coordinator.monitor.rows_lost > 0
+    (said,) = (each.message for each in caplog.records if "'ages'" in each.message)
+    assert said.startswith("actor ")
+    assert "begins an episode in row " in said
+
+
+def test_one_that_a_restart_cut_short_is_nobodys_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with troupe(Manual(1, 1), table(1), 30, tmp_path, 0, 32, kind=Players) as players:
+        players.begin()
+        for _ in range(3):
+            players.run(updates=len(players.used) + 1)
+            while players.ages[0] < 2:
+                players.step()
+            players.kill(0)
+        players.run()
+        gaps = [a.stop != b.start for a, b in pairwise(claims_of(players, 0))]
+        assert sum(gaps) == 3
+    assert "'ages'" not in caplog.text
 
 
 def test_rounds_that_end_early_are_granted_anew(tmp_path: Path) -> None:

@@ -224,9 +224,9 @@ class Cluster:
             self._rung.wait(0.02)
             self._rung.clear()
 
-    def until_update(self, count: int) -> None:
-        """Wait until so many updates are in the journal."""
-        self.until(lambda: self.updates() >= count)
+    def until_update(self, count: int, name: str = "learner") -> None:
+        """Wait until so many updates of a learner are in the journal."""
+        self.until(lambda: self.updates(name) >= count)
 
     def finish(self, seconds: float = PATIENCE) -> dict[str, Any]:
         """Wait for the end of the run and of its executors; returns the summary."""
@@ -259,9 +259,9 @@ class Cluster:
             self._read += sum(len(line) + 1 for line in lines)
         return [*self._lines]
 
-    def updates(self) -> int:
-        """Updates that the journal says are done."""
-        return sum(line.get("by") == "learner" for line in self.journal())
+    def updates(self, name: str = "learner") -> int:
+        """Updates of a learner that the journal says are done."""
+        return sum(line.get("by") == name for line in self.journal())
 
     def said(self) -> str:
         """What all processes wrote."""

@@ -10,7 +10,7 @@ import pytest
 from clusters import Cluster
 from helpers import ROOT
 from inline_runs import commanded
-from named import LEARNER, acting
+from named import acting
 from real_runs import Artos, kill_each
 
 from artos.specs.members import Member
@@ -21,11 +21,16 @@ EXAMPLES = {
     "my_es": (), "my_rnd": (), "my_asked": (Member("judge"), Member("model")),
     "my_r2d2": (), "my_rainbow": (), "my_planning": (), "my_grpo": (),
     "my_tree_search": (),
-    "my_inference": (Member("inference"),),
+    "my_inference": (Member("inference"),), "my_dyna": (), "my_league": (),
+    "my_market": (Member("buyers"),),
 }  # fmt: skip
 """Files, and who else may be killed."""
-BESIDE = {"my_tree_search": ("my_branches", "my_inference")}
+BESIDE = {"my_tree_search": ("my_branches", "my_inference"), "my_dyna": ("my_dqn",)}
 """Files that they import."""
+FIRST = {"my_league": "self", "my_market": "seller"}
+"""What the first learner is called, if not ``learner``."""
+SETTINGS = {"my_dyna": {"actors": 2}}
+"""Where one actor is the default."""
 OFTEN = ("my_es", "my_rnd", "my_asked")
 """Those of which nodes are lost in each run of the tests."""
 ENDLESS = ("--total-steps", 0, "--total-updates", 100_000)
@@ -40,10 +45,13 @@ def name(request: pytest.FixtureRequest, code: Path) -> str:
 
 def test_here_they_go_on_whoever_is_killed(name: str, code: Path) -> None:
     """Then from their checkpoints."""
-    folder, victims = code / "run", (acting(1)[0], LEARNER, *EXAMPLES[name])
-    started = [Artos(code, ("run", f"{name}.py:workload", *ENDLESS, "--run-dir", folder))]
+    folder, first = code / "run", FIRST.get(name, "learner")
+    victims = (acting(1)[0], Member(first), *EXAMPLES[name])
+    actors = [word for n, v in SETTINGS.get(name, {}).items() for word in (f"--{n}", v)]
+    command = ("run", f"{name}.py:workload", *ENDLESS, *actors, "--run-dir", folder)
+    started = [Artos(code, command)]
     try:
-        kill_each(started[0], folder, victims, ("learner", "actor 0", "actor 1"))
+        kill_each(started[0], folder, victims, (first, "actor 0", "actor 1"))
         ended = json.loads((folder / "summary.json").read_text())
         assert ended["restarts"] == len(victims)
         wanted = ended["updates"] + 3
@@ -76,21 +84,22 @@ def test_in_one_process_they_go_on_from_their_checkpoints(name: str, code: Path)
 )
 def test_on_nodes_they_go_on_whoever_is_killed(name: str, cluster: Cluster) -> None:
     """The learner, those beside it and a node; then the run goes on from its checkpoint."""
-    workload = f"{name}.py:workload"
-    cluster.begin(workload, total_steps=0, total_updates=100_000)
+    workload, first = f"{name}.py:workload", FIRST.get(name, "learner")
+    settings = {"total_steps": 0, **SETTINGS.get(name, {})}
+    cluster.begin(workload, total_updates=100_000, **settings)
     for node in ("w1", "w2"):
         cluster.open(node)
     cluster.place({0: "w1", 1: "w2"})
-    cluster.until_update(3)
-    cluster.kill_learner()
-    cluster.until_update(cluster.updates() + 3)
+    cluster.until_update(3, first)
+    cluster.kill_learner(first)
+    cluster.until_update(cluster.updates(first) + 3, first)
     cluster.kill_node("w2")
     cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
-    cluster.until_update(cluster.updates() + 3)
+    cluster.until_update(cluster.updates(first) + 3, first)
     cluster.stop()
     made = cluster.finish()["updates"]
 
-    cluster.begin(workload, resume=True, total_steps=0, total_updates=made + 3)
+    cluster.begin(workload, resume=True, total_updates=made + 3, **settings)
     cluster.open("w1")
     cluster.place({0: "w1", 1: "w1"})
     again = cluster.finish()
