@@ -16,6 +16,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import numpy as np
 
 from artos.actors.context import ActorContext
@@ -53,6 +54,7 @@ from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
 from artos.specs.keys import PARAMS, VERSION_KEY
+from artos.specs.kinds import known_kinds
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
@@ -101,6 +103,7 @@ class ActorRole:
     ) -> None:
         self._stopped = stopped
         self._actor, self._block = actor, context.block
+        self._known = {c.name: c for c in known_kinds(actor, actor.changeable)}
         self._others, self._context = others, context
         self._branching: Branching | None = None
         self._reader = context.actor
@@ -201,6 +204,13 @@ class ActorRole:
                 return
         raise DeadlineExceeded(waited_for, self._patience)
 
+    def _typed(self, call: Invoke) -> Invoke:
+        """The call with what was set of the actor in its own types."""
+        if not (self._known and call.settings):
+            return call
+        own = {n: self._known[n].value(v) for n, v in call.settings.items() if n in self._known}
+        return msgspec.structs.replace(call, settings={**call.settings, **own})
+
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         if self._branching:
@@ -223,7 +233,7 @@ class ActorRole:
         if rows:
             for versions in self._block.views(VERSION_KEY, start, start + rows):
                 versions[...] = _UNWRITTEN
-            own = fired_method(self._actor, call.method)(start, rows, call)
+            own = fired_method(self._actor, call.method)(start, rows, self._typed(call))
             if isinstance(own, Wrote):
                 if not (0 < own.rows <= rows and (self._least or own.rows == rows)):
                     why = _SHORT.format(own.rows, rows)
@@ -353,9 +363,10 @@ class LearnerRole:
     def _change(self, settings: Mapping[str, float]) -> None:
         """Have the learner go on with what was changed since its last invocation."""
         if changed := settings.items() - self._changed.items():
-            known = {each.name: each for each in self._learner.changeable}
+            learner = self._learner
+            known = {each.name: each for each in known_kinds(learner, learner.changeable)}
             for name, value in changed:
-                self._learner.change(name, known[name].value(value))
+                learner.change(name, known[name].value(value))
                 self._changed[name] = value
 
     def run(self, call: Invoke) -> Done:

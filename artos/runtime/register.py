@@ -59,6 +59,7 @@ from artos.specs.keys import (
     full_name,
     read_learners,
 )
+from artos.specs.kinds import known_kinds
 from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
 from artos.specs.settings import Setting
@@ -422,7 +423,7 @@ def _draft(
         priority=workload.priority,
         device=workload.devices[first[0]],
         data=data,
-        changeable=tuple(first[1].changeable),
+        changeable=known_kinds(first[1], first[1].changeable),
         replicas=replicas[first[0]],
         learner=first[0],
         beside=tuple(
@@ -431,12 +432,12 @@ def _draft(
                 seed_of(seed, *_LEARNERS, number),
                 objects(workload, name, (), 1),
                 non_publishing=tuple(learner.non_publishing),
-                changeable=tuple(learner.changeable),
+                changeable=known_kinds(learner, learner.changeable),
                 replicas=replicas[name],
             )
             for number, (name, learner) in enumerate(others)
         ),
-        settable=(*_of_environment(actor), *actor.changeable),
+        settable=(*_of_environment(actor), *known_kinds(actor, actor.changeable)),
         parts=dict(actor.parts),
     )
 

@@ -96,10 +96,12 @@ from triggers import CountTrigger, Once, SetTrigger, ValueTrigger
 
 class Windy(Player):
     changeable = (Changeable("wind", ge=0, le=90),)
+    wind = 0
 
     def sample(self, start, rows, call):
         super().sample(start, rows, call)
-        wind, capacity = call.settings.get("wind", 0), self.block.spec.capacity
+        wind, capacity = call.settings.get("wind", self.wind), self.block.spec.capacity
+        assert isinstance(wind, int), "as the attribute is"
         self.block.arrays["rewards"][start % capacity] += wind
         return {}
 
@@ -135,3 +137,5 @@ def test_an_actor_of_ones_own_says_what_may_be_set(
     refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=100")
     assert refused.status == 2
     assert "env.wind must be at most 90, not 100" in refused.err
+    refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=1.5")
+    assert "env.wind must be a whole number, not 1.5" in refused.err
