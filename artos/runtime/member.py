@@ -9,7 +9,7 @@ import math
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -53,7 +54,7 @@ from artos.protocol.invocations import (
 from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
-from artos.specs.keys import PARAMS, VERSION_KEY
+from artos.specs.keys import CONFIGURATION_KEY, PARAMS, VERSION_KEY
 from artos.specs.kinds import known_kinds
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
@@ -104,6 +105,8 @@ class ActorRole:
         self._stopped = stopped
         self._actor, self._block = actor, context.block
         self._known = {c.name: c for c in known_kinds(actor, actor.changeable)}
+        there = self._known and CONFIGURATION_KEY in self._block.arrays
+        self._numbers = (CONFIGURATION_KEY,) if there else ()
         self._others, self._context = others, context
         self._branching: Branching | None = None
         self._reader = context.actor
@@ -204,6 +207,10 @@ class ActorRole:
                 return
         raise DeadlineExceeded(waited_for, self._patience)
 
+    def _views(self, keys: Iterable[str], start: int, stop: int) -> Iterator[NDArray[Any]]:
+        for key in keys:
+            yield from self._block.views(key, start, stop)
+
     def _typed(self, call: Invoke) -> Invoke:
         """The call with what was set of the actor in its own types."""
         if not (self._known and call.settings):
@@ -231,17 +238,19 @@ class ActorRole:
             self._bind()
             began = _until_now(times, "bind", began)
         if rows:
-            for versions in self._block.views(VERSION_KEY, start, start + rows):
-                versions[...] = _UNWRITTEN
+            for view in self._views((VERSION_KEY, *self._numbers), start, start + rows):
+                view[...] = _UNWRITTEN
             own = fired_method(self._actor, call.method)(start, rows, self._typed(call))
             if isinstance(own, Wrote):
                 if not (0 < own.rows <= rows and (self._least or own.rows == rows)):
                     why = _SHORT.format(own.rows, rows)
                     raise BadRow(VERSION_KEY, self._reader, start, why)
                 rows, own = own
-            unwritten = self._block.views(VERSION_KEY, start, start + rows)
+            unwritten = self._views((VERSION_KEY,), start, start + rows)
             if lacking := sum(int((versions == _UNWRITTEN).sum()) for versions in unwritten):
                 raise BadRow(VERSION_KEY, self._reader, start, _LACKING.format(lacking, rows))
+            for view in self._views(self._numbers, start, start + rows):
+                view[view == _UNWRITTEN] = call.configuration
             if self._others:
                 self._others.note(self._block, start, start + rows)
             self._block.commit(start + rows)

@@ -47,6 +47,7 @@ from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
 from artos.specs.devices import read
 from artos.specs.keys import (
+    CONFIGURATION_KEY,
     EVALUATION,
     MODEL_PARAM,
     OTHER_VERSIONS,
@@ -317,7 +318,11 @@ def _without_actors(workload: Workload) -> Iterator[str]:
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
-    written = {key.name: key for key in workload.actor.data_keys()}
+    actor = workload.actor
+    written = {key.name: key for key in actor.data_keys()}
+    if actor.changeable and not actor.parts and CONFIGURATION_KEY not in written:
+        # Its process adds this, as it knows with which call rows were written.
+        written[CONFIGURATION_KEY] = DataKey(CONFIGURATION_KEY, (), "int32")
     declared = tuple(workload.data_keys) or tuple(written.values())
     faults += [fault for key in declared for fault in key.faults()]
     for key in declared:
@@ -332,7 +337,7 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
     # Beside the version that every row has: those of what actors read of other learners.
-    others = read_learners(workload.actor.reads, next(iter(workload.every_learner)))
+    others = read_learners(actor.reads, next(iter(workload.every_learner)))
     return (*declared, *(DataKey(OTHER_VERSIONS + name, (), "int64", 1, False) for name in others))
 
 
