@@ -10,9 +10,14 @@ from artos.protocol.control import BranchRun, RunBranched
 from head.run.cluster import ClusterRun
 
 
+@pytest.fixture(autouse=True)
+def without_a_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no need of a cluster to say no."""
+    monkeypatch.setattr(ClusterRun, "_coordinator", None, raising=False)
+
+
 def test_a_run_on_a_cluster_refuses_in_words() -> None:
-    run = object.__new__(ClusterRun)  # there is no need of a cluster to say no
-    answer = run._change(BranchRun("pong", 0, 3))
+    answer = object.__new__(ClusterRun)._change(BranchRun("pong", 0, 3))
     assert isinstance(answer, RunBranched)
     assert not answer.file
     assert "on the nodes of a cluster" in answer.fault
