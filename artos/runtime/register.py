@@ -38,6 +38,7 @@ from artos.runtime.learner_registration import (
     with_learner,
 )
 from artos.runtime.member import MOST_EPISODES
+from artos.runtime.no_triggers import no_triggers
 from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
@@ -223,12 +224,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     faults += unknown("learners", workload.replicas, workload.every_learner)
     faults += policy_faults(workload)
     faults += _reading_faults(workload)
-    faults += [
-        f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
-        for target, trigger in workload.triggers.items()
-        if not hasattr(trigger, "encode")
-    ]
-    return faults
+    return [*faults, *no_triggers(workload.triggers)]
 
 
 def _reading_faults(workload: Workload) -> Iterator[str]:
