@@ -9,10 +9,10 @@ from artos.buffer.model_block import ObjectSpec
 from artos.envs.goals import goal_words
 from artos.runs.plan import Plan
 from artos.specs.keys import EVALUATION, MODEL_PARAM, READS
-from artos.specs.members import ENV
 from artos.specs.settings import Setting
 from triggers.checks import plural
 from triggers.pacing import non_publishing_targets
+from triggers.setting import settable
 from triggers.table import Table
 from triggers.targets import parsed
 
@@ -50,9 +50,9 @@ def explain(plan: Plan, table: Table, settings: Sequence[Setting] = ()) -> str:
         weights, read = other.objects[0], ", read by actors"
         slots = f"{weights.slots} slots of {weights.slot_bytes / 1e6:.2f} MB{_past(weights)}"
         lines.append(f"{other.learner}: {slots}{read * (other.learner in plan.read_learners)}")
-    if plan.settable:
-        names = ", ".join(f"{ENV}.{each.name}{each.range}" for each in plan.settable)
-        lines.append(f"settable: {names}, from the next episode or round on")
+    if found := settable(plan, table):
+        names = ", ".join(f"{name}{each.range}" for name, each in found.items())
+        lines += textwrap.wrap(f"settable: {names}", _WIDTH, subsequent_indent=" " * 10)
     for data in plan.data:
         wide = f" of {data.envs} environments" * (data.envs > 1)
         lines.append(f"data: {data.name}, {data.rows} rows{wide} in {data.path}")

@@ -184,7 +184,8 @@ _GIVEN_UP = (
 )
 _NO_ROOM = (
     "max_lag={0} lets actors be {0} rounds ahead, for which each needs a block of {1} rows, and it "
-    "has {2}: end the run and have it go on with --set max_lag={0}, or begin it with capacity={1}"
+    "has {2}: end the run and have it go on with --set max_lag={0}. Blocks have room for the "
+    "max_lag that a run begins with, and it can be lowered at once"
 )
 
 

@@ -232,7 +232,8 @@ class RolloutActor(Continuing):
         self._ages = arrays.get("ages")
         self._bootstraps = arrays.get(BOOTSTRAPS)
         self._versions = arrays[VERSION_KEY]
-        self._configurations, self._configured = arrays.get(CONFIGURATION_KEY), 0
+        numbers = arrays.get(CONFIGURATION_KEY)
+        self._configurations, self._configured = numbers if self.spec.settable else None, 0
 
     def _arrays(self, block: ActorBlock) -> Mapping[str, NDArray[Any]]:
         """Where its environments' values are written, (capacity, envs, *shape) by data key."""

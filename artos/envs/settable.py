@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from artos.errors import Refused
 from artos.specs.configuration import Changeable
+from artos.specs.kinds import Kind, kind_of_value
 
 SETTABLE = "settable"
 """In the metadata of environments: names of attributes or methods that take a number.
@@ -132,18 +133,10 @@ def settable_of(name: str, env: VectorEnv[Any, Any, Any]) -> tuple[Changeable, .
     return tuple(found)
 
 
-Kind = Literal["float", "int", "bool"]
-_KINDS: tuple[tuple[tuple[type, ...], Kind], ...] = (
-    ((bool, np.bool_), "bool"),  # before int, which it is too
-    ((int, np.integer), "int"),
-    ((float, np.floating), "float"),
-)
-
-
 def _kind(value: Any) -> Kind | None:
     """The kind of a present value, or of what a method takes; None if that is no number."""
     if not callable(value):
-        return next((kind for types, kind in _KINDS if isinstance(value, types)), None)
+        return kind_of_value(value)
     kinds: dict[Any, Kind] = {int: "int", bool: "bool"}
     return next((kinds.get(hint, "float") for hint in _hints(value)), "float")
 

@@ -9,14 +9,16 @@ import math
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
@@ -53,7 +55,8 @@ from artos.protocol.lag import Drawn, OfOthers
 from artos.runtime.taping import Cores, Tape
 from artos.runtime.unwritten import Unwritten
 from artos.specs.contracts import Actor, Learner, Wrote, fired_method
-from artos.specs.keys import PARAMS, VERSION_KEY
+from artos.specs.keys import CONFIGURATION_KEY, PARAMS, VERSION_KEY
+from artos.specs.kinds import known_kinds
 from artos.specs.members import Member
 from artos.system.snapshot import put_back, taken, taken_whole
 
@@ -70,6 +73,8 @@ _LISTEN_SECONDS = 0.5
 """How often an actor that waits for room looks whether it was told to stop."""
 _ROOM_SECONDS, _LOOK_SECONDS = 600.0, 0.02
 """For how long a member waits until the node takes its reports, and how often it looks."""
+_UNWRITTEN = -1
+"""In rows whose configuration an actor does not write by itself."""
 _SHORT = (
     "sample wrote {} of {} rows: a round may have from one row to all of them, and fewer than all "
     "only where rows are handed over as whole episodes: let the table claim them by "
@@ -97,6 +102,9 @@ class ActorRole:
     ) -> None:
         self._stopped = stopped
         self._actor, self._block = actor, context.block
+        self._known = {c.name: c for c in known_kinds(actor, actor.changeable)}
+        there = self._known and CONFIGURATION_KEY in self._block.arrays
+        self._numbers = (CONFIGURATION_KEY,) if there else ()
         self._others, self._context = others, context
         self._branching: Branching | None = None
         self._reader = context.actor
@@ -197,6 +205,17 @@ class ActorRole:
                 return
         raise DeadlineExceeded(waited_for, self._patience)
 
+    def _views(self, keys: Iterable[str], start: int, stop: int) -> Iterator[NDArray[Any]]:
+        for key in keys:
+            yield from self._block.views(key, start, stop)
+
+    def _typed(self, call: Invoke) -> Invoke:
+        """The call with what was set of the actor in its own types."""
+        if not (self._known and call.settings):
+            return call
+        own = {n: self._known[n].value(v) for n, v in call.settings.items() if n in self._known}
+        return msgspec.structs.replace(call, settings={**call.settings, **own})
+
     def run(self, call: Invoke) -> Done:
         """Bind if asked to, then sample up to row ``call.stop`` if the call is about rows."""
         if self._branching:
@@ -218,12 +237,16 @@ class ActorRole:
             began = _until_now(times, "bind", began)
         if rows:
             self._unwritten.mark(start, rows)
-            own = fired_method(self._actor, call.method)(start, rows, call)
+            for view in self._views(self._numbers, start, start + rows):
+                view[...] = _UNWRITTEN
+            own = fired_method(self._actor, call.method)(start, rows, self._typed(call))
             if isinstance(own, Wrote):
                 if not (0 < own.rows <= rows and (self._least or own.rows == rows)):
                     why = _SHORT.format(own.rows, rows)
                     raise BadRow(VERSION_KEY, self._reader, start, why)
                 rows, own = own
+            for view in self._views(self._numbers, start, start + rows):
+                view[view == _UNWRITTEN] = call.configuration
             if self._others:
                 self._others.note(self._block, start, start + rows)
             self._unwritten.check(start, rows)
@@ -347,9 +370,10 @@ class LearnerRole:
     def _change(self, settings: Mapping[str, float]) -> None:
         """Have the learner go on with what was changed since its last invocation."""
         if changed := settings.items() - self._changed.items():
-            known = {each.name: each for each in self._learner.changeable}
+            learner = self._learner
+            known = {each.name: each for each in known_kinds(learner, learner.changeable)}
             for name, value in changed:
-                self._learner.change(name, known[name].value(value))
+                learner.change(name, known[name].value(value))
                 self._changed[name] = value
 
     def run(self, call: Invoke) -> Done:

@@ -38,6 +38,7 @@ from artos.runtime.learner_registration import (
     with_learner,
 )
 from artos.runtime.member import MOST_EPISODES
+from artos.runtime.no_triggers import no_triggers
 from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
 from artos.specs.bound import Bound
@@ -47,6 +48,7 @@ from artos.specs.contracts import Actor, Learner, broken, methods, own
 from artos.specs.data import DataSet
 from artos.specs.devices import read
 from artos.specs.keys import (
+    CONFIGURATION_KEY,
     EVALUATION,
     MODEL_PARAM,
     OTHER_VERSIONS,
@@ -59,6 +61,7 @@ from artos.specs.keys import (
     full_name,
     read_learners,
 )
+from artos.specs.kinds import known_kinds
 from artos.specs.members import ACTORS
 from artos.specs.reference import Reference
 from artos.specs.settings import Setting
@@ -221,12 +224,7 @@ def _declaration_faults(workload: Workload) -> list[str]:
     faults += unknown("learners", workload.replicas, workload.every_learner)
     faults += policy_faults(workload)
     faults += _reading_faults(workload)
-    faults += [
-        f"triggers[{target!r}] is a {type(trigger).__name__}, not a Trigger"
-        for target, trigger in workload.triggers.items()
-        if not hasattr(trigger, "encode")
-    ]
-    return faults
+    return [*faults, *no_triggers(workload.triggers)]
 
 
 def _reading_faults(workload: Workload) -> Iterator[str]:
@@ -316,7 +314,11 @@ def _without_actors(workload: Workload) -> Iterator[str]:
 
 
 def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
-    written = {key.name: key for key in workload.actor.data_keys()}
+    actor = workload.actor
+    written = {key.name: key for key in actor.data_keys()}
+    if actor.changeable and not actor.parts and CONFIGURATION_KEY not in written:
+        # Its process adds this, as it knows with which call rows were written.
+        written[CONFIGURATION_KEY] = DataKey(CONFIGURATION_KEY, (), "int32")
     declared = tuple(workload.data_keys) or tuple(written.values())
     faults += [fault for key in declared for fault in key.faults()]
     for key in declared:
@@ -331,7 +333,7 @@ def _data_keys(workload: Workload, faults: list[str]) -> tuple[DataKey, ...]:
                 f"writes {theirs.dtype}{list(theirs.shape)}: declare that, or leave data_keys out"
             )
     # Beside the version that every row has: those of what actors read of other learners.
-    others = read_learners(workload.actor.reads, next(iter(workload.every_learner)))
+    others = read_learners(actor.reads, next(iter(workload.every_learner)))
     return (*declared, *(DataKey(OTHER_VERSIONS + name, (), "int64", 1, False) for name in others))
 
 
@@ -422,7 +424,7 @@ def _draft(
         priority=workload.priority,
         device=workload.devices[first[0]],
         data=data,
-        changeable=tuple(first[1].changeable),
+        changeable=known_kinds(first[1], first[1].changeable),
         replicas=replicas[first[0]],
         learner=first[0],
         beside=tuple(
@@ -431,12 +433,12 @@ def _draft(
                 seed_of(seed, *_LEARNERS, number),
                 objects(workload, name, (), 1),
                 non_publishing=tuple(learner.non_publishing),
-                changeable=tuple(learner.changeable),
+                changeable=known_kinds(learner, learner.changeable),
                 replicas=replicas[name],
             )
             for number, (name, learner) in enumerate(others)
         ),
-        settable=(*_of_environment(actor), *actor.changeable),
+        settable=(*_of_environment(actor), *known_kinds(actor, actor.changeable)),
         parts=dict(actor.parts),
     )
 

@@ -10,12 +10,14 @@ from functools import partial
 import msgspec
 
 from artos.buffer.desk import Bell
+from artos.protocol.control import BranchRun, RunBranched
 from artos.protocol.invocations import Done, Invoke, Ready, Waits
 from artos.protocol.usage import Usage
 from artos.runs.loader import user_imports
 from artos.runs.plan import Site
 from artos.runs.run_memory import RunMemory
 from artos.runtime.answering import ServerRole
+from artos.runtime.control import ControlServer
 from artos.runtime.held import UNFIT
 from artos.runtime.leased import LeasedRole
 from artos.runtime.member import Role, Stopped, guarded
@@ -36,12 +38,20 @@ from artos.system.snapshot import (
     unpickled,
 )
 from artos.version import VERSION
+from head.run.asked import answered
 from head.run.handover import States, states_in, unfit
 from head.run.run import Run
 from head.run.saved_books import resumed, saved
 from triggers.engine import direct_passers
 
 _IDLE_SECONDS = 0.05
+
+
+def _no_branch(request: BranchRun) -> RunBranched:
+    return RunBranched(
+        fault="its actors are in the process of the run (--inline), and only actors that are "
+        "processes of their own can be branched: start it without --inline"
+    )
 
 
 class Inline:
@@ -58,7 +68,7 @@ class Inline:
         self._queue: deque[tuple[Member, Invoke]] = deque()
         self._to_set_up: deque[Member] = deque()
         self._free_since: dict[Member, float] = {}
-        self._members = node.plan.members
+        self._members, self._control = node.plan.members, ControlServer(node.board)
         everyone = (*self._members.hosted, *self._members.of(ACTORS))
         self.passers = direct_passers(self.queue, everyone)
         self._make: dict[str, Callable[[Site], Role]] = {
@@ -128,6 +138,7 @@ class Inline:
             elif not coordinator.finished:
                 self._node.board.doorbell.wait(_IDLE_SECONDS)  # for a time trigger or a signal
             coordinator.tick()
+            self._control.serve(lambda request: answered(coordinator, request, _no_branch))
             after()
         if self._halted:
             coordinator.ending.drain()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from artos.clock import Clock, Deadline
-from artos.errors import CheckpointFault, NotBranched, Refused
+from artos.errors import CheckpointFault, NotBranched
 from artos.protocol import control
 from artos.protocol.invocations import Branch, Done, FromMember, Invoke, Stop, Waits
 from artos.protocol.usage import Usage
@@ -22,14 +22,12 @@ from artos.runtime.held import HAND_OVER_SECONDS
 from artos.runtime.loop import Loop
 from artos.runtime.member_host import hosts
 from artos.runtime.preload import Preloaded
-from artos.scaling.faults import CannotScale
 from artos.specs.members import ACTORS, Member
 from artos.system.child import start
 from artos.system.exit_report import ExitReport
 from artos.system.snapshot import Snapshot
-from head.run.concerns.configured import Configured
+from head.run.asked import answered
 from head.run.concerns.recovery import Recovery
-from head.run.concerns.scaling import Scaling
 from head.run.handover import Handover
 from head.run.run import Run
 from triggers.engine import MessagePasser
@@ -257,23 +255,7 @@ class Supervisor(Loop):
         return self._coordinator.engine.due()
 
     def _change(self, request: control.LocalRequest) -> control.LocalReply:
-        if isinstance(request, control.SetRun):
-            try:
-                now = self._coordinator.concern(Configured).set(request.settings)
-            except Refused as refused:
-                return control.RunSet(fault=str(refused))
-            return control.RunSet(now.number, now.settings)
-        if isinstance(request, control.BranchRun):
-            try:
-                return self._branch(request)
-            except OSError as error:
-                return control.RunBranched(fault=f"{error.filename}: {error.strerror}")
-        most = self._coordinator.plan.actors
-        try:
-            self._coordinator.concern(Scaling).scale(request.actors)
-        except CannotScale as error:
-            return control.RunScaled(len(self._coordinator.actors), most, str(error))
-        return control.RunScaled(request.actors, most)
+        return answered(self._coordinator, request, self._branch)
 
     def _branch(self, request: control.BranchRun) -> control.RunBranched:
         """Have an actor's episode continued beside it."""

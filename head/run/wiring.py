@@ -6,6 +6,7 @@ from artos.runs.plan import Plan
 from artos.runtime.taping import not_recorded
 from artos.specs.configuration import Configuration
 from artos.specs.members import ACTORS, EVALUATOR, SET, TRANSFER
+from head.run.concerns.afterwards import Afterwards
 from head.run.concerns.budget import Budget
 from head.run.concerns.causes import Causes
 from head.run.concerns.configured import Configured, Keep
@@ -69,6 +70,7 @@ def connect(
         Leases(run),
         Lag(run),
         Budget(run),
+        Afterwards(run),
         Returns(run, table),
         Scaling(run, table, scaler or Scaler(plan)),
         prewarming := Prewarming(run, table),

@@ -9,10 +9,12 @@ from test_explain import PIPELINE
 from trigger_helpers import new_plan
 
 from artos.specs.actor_count import Schedule
+from artos.specs.configuration import Changeable
 from artos.specs.keys import DataKey
 from triggers import DataKeyTrigger, Firing, ObjectKeyTrigger, TimeTrigger, TransferTrigger, Trigger
 from triggers.events import Event
 from triggers.explain import explain
+from triggers.setting import settable
 from triggers.table import Table
 
 
@@ -83,6 +85,16 @@ def test_threads_that_follow_free_cores_are_told_with_what_that_means() -> None:
     assert said in explain(new_plan(PIPELINE, threads=4, threads_follow=True), PIPELINE)
 
 
+def test_what_can_be_set_is_what_artos_set_takes() -> None:
+    plan = new_plan(
+        RICH, data_keys=KEYS_OF_RICH, changeable=(Changeable("lr", gt=0), Changeable("k")),
+        settable=(Changeable("wind", ge=0, le=9),),
+    )  # fmt: skip
+    (line,) = (each for each in explain(plan, RICH).splitlines() if each.startswith("settable"))
+    named = [each.partition(" (")[0] for each in line.removeprefix("settable: ").split(", ")]
+    assert [each for each in named if not each.startswith("at most")] == [*settable(plan, RICH)]
+
+
 PIPELINE_PAGE = """\
 test: 4 actors x 2 environments of CartPole-v1
 sampling: rounds of 16 steps (128 over all actors and environments), 10000 steps in all
@@ -131,6 +143,7 @@ scaling: 2 actors, 4 from update 5 on
 sampling: rounds of 16 steps (64 to 128 over all actors and environments), 10000 steps in all
 buffer: 128 rows and 1.81 MB per actor, when full: overwrite
 model: 7 slots of 0.00 MB
+settable: max_lag (at least 0)
 
 control logic   trigger                            fires on
 --------------  ---------------------------------  -----------------------------------------------

@@ -19,10 +19,6 @@ STEPS, UPDATES = "total_steps", "total_updates"
 class Budget(Concern[Run]):
     """Environment steps, updates, or both: what is used up first ends the run."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
-        self._of_data = {draw.target for draw in run.plan.draws if not draw.live}
-
     def begin(self) -> None:
         """A resumed run may have used up its budget before."""
         self._see()
@@ -30,8 +26,6 @@ class Budget(Concern[Run]):
     def admits(self, firing: Firing) -> bool:
         """Whether an update is left for this firing; those of the first learner are counted."""
         target, updates = firing.trigger, self.run.plan.total_updates
-        if target in self._of_data and not firing.claims and self._data_is_over:
-            return False
         if not (updates or self.run.plan.beside):
             return True
         if not parsed(target).learns or target in self.run.non_publishing:
@@ -39,12 +33,6 @@ class Budget(Concern[Run]):
         if parsed(target).role != self.run.first.member.role:
             return self._admits_other(firing)
         return not updates or self.run.progress.begun() < updates
-
-    @property
-    def _data_is_over(self) -> bool:
-        """Whether draws from data sets alone end: they use up no rows, so one is always due."""
-        ending, progress = self.run.ending, self.run.progress
-        return ending.draining or (bool(ending.why) and progress.steps >= progress.granted)
 
     def _admits_other(self, firing: Firing) -> bool:
         """Once there are no more rows, other learners are handed those that are left.

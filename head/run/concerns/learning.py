@@ -64,9 +64,10 @@ class Learning(Concern[Run]):
 
         A clock's waits for the last one's end; of others one more may wait, so that the learner
         goes on at once. A trigger may fire with every event, and whatever is sent to the learner is
-        waited for when the run is to stop.
+        waited for when the run is to stop. Of those that are withheld there are no more, either.
         """
         waiting = self.run.invocations.count(Member(parsed(target).role), target)
+        waiting += sum(firing.trigger == target for firing in self.run.withheld)
         return waiting >= (1 if target in self.run.engine.clocks() else _MOST_WAITING)
 
     def answered(self, member: Member, call: Invoke, done: Done) -> Mapping[str, Any]:

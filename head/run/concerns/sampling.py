@@ -76,7 +76,9 @@ class Sampling(Concern[Run]):
             # There is nothing to bind before the first version, which the first round binds.
             invoked = False
         else:
-            actors = self._of(firing)
+            # Once no more is sampled, beside what is left: clocks might have pulls made for ever.
+            goes_on = run.ending.samples or run.ending.works(run.invocations, but_pulls=True)
+            actors = self._of(firing) if goes_on else []
             call = Invoke(firing.number, firing.trigger, parsed(firing.trigger).method, bind=True)
             for actor in actors:
                 # An object is announced before the weights of its update.

@@ -187,6 +187,14 @@ class Claims:
         cursors = self._cursors.get((consumer, actor), {}).values()
         return max((cursor.claimed for cursor in cursors), default=self._begun.get(actor, 0))
 
+    def brings(self, consumer: str, claims: Iterable[Claim]) -> bool:
+        """Whether any of these rows are beyond those that were handed over to a consumer."""
+        for claim in claims:
+            cursor = self._cursors.get((consumer, claim.actor), {}).get(claim.env)
+            if claim.stop > (self._begun.get(claim.actor, 0) if cursor is None else cursor.claimed):
+                return True
+        return False
+
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
         cursors = self._cursors[consumer, claim.actor]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from artos.protocol.invocations import Invoke
+from artos.specs.members import Member
 
 if TYPE_CHECKING:
     from head.run.coordination.coordinator import Coordinator
@@ -42,22 +46,35 @@ class Ending:
     def trained(self) -> bool:
         """Whether actors and learner are done with all that was and will be granted.
 
-        While draining, and after the last update, an actor that waits for room is not waited for,
-        as only more updates would make that room, and neither is one without a place to run. While
-        draining, neither is an actor that has not begun and whose round nobody lacks, nor an update
-        that waits for its device. Before the first version there is nothing to finish or to save.
+        Before the first version there is nothing to finish or to save.
         """
         run = self._run
         if run.version < 0:
             return self.draining and run.published < 0
-        if self.samples:
-            return False
+        return not self.samples and not self.works(run.invocations)
+
+    def works(
+        self, invocations: Iterable[tuple[Member, Invoke]], *, but_pulls: bool = False
+    ) -> bool:
+        """Whether the end of the run waits for any of these; ``but_pulls``: which is no pull.
+
+        While draining, and after the last update, an actor that waits for room is not waited for,
+        as only more updates would make that room, and neither is one without a place to run, or
+        that only binds weights. While draining, neither is an actor that has not begun and whose
+        round nobody lacks, nor an update that waits for its device.
+        """
+        run = self._run
         if self.draining or self._updates:
             left_out = self.draining and run.progress.steps <= run.progress.consumed
-            return not run.roster.anybody_works(
-                run.invocations, placed=True, but_waits=self.draining, but_late=left_out
-            )
-        return not any(run.members.role(member).trains for member, _ in run.invocations)
+            return run.roster.anybody_works(
+                invocations, placed=True, but_pulls=True, but_waits=self.draining,
+                but_late=left_out,
+            )  # fmt: skip
+        return any(
+            role.trains and not (but_pulls and role.samples and not call.stop)
+            for member, call in invocations
+            if (role := run.members.role(member))
+        )
 
     def look(self) -> bool:
         """Whether the run is over: it is trained, and no concern has more to do."""

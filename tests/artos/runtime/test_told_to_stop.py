@@ -103,7 +103,7 @@ def without_room(line: Line, folder: Path, deadline: float) -> tuple[ActorBlock,
     block.commit(4)
     plan = SimpleNamespace(deadline=deadline, steps=4, short_rounds=False)
     context: Any = SimpleNamespace(block=block, actor=0, plan=plan)
-    actor: Any = SimpleNamespace(setup=lambda _: None)
+    actor: Any = SimpleNamespace(setup=lambda _: None, changeable=())
     model: Any = None
     return block, ActorRole(actor, context, model, stopped=line.told_to_stop)
 

@@ -31,6 +31,7 @@ from triggers.engine import direct_passers
 from triggers.journal import Journal
 from triggers.pacing import hands_over_episodes, parts_of
 from triggers.table import Table
+from triggers.targets import parsed
 from triggers.verify.verifier import faults
 from triggers.wiring import completed
 
@@ -52,6 +53,7 @@ def plan_of(
     marks = (DataKey("valid", (), "bool"), DataKey("ages", (), "uint8")) if drawn else ()
     if hands_over_episodes(table):
         marks = (DataKey("ages", (), "uint8"),)
+    learned = tuple({"update": 0} | {t.method: 0 for t in map(parsed, table) if t.learns})
     draft = Plan(
         reference=Reference("tests:elastic"), name="elastic", env="", seed=0, actors=most, envs=1,
         steps=STEPS, capacity=capacity, on_full="overwrite" if drawn else "wait",
@@ -61,7 +63,7 @@ def plan_of(
             ObjectSpec.sized(NOISE, [ArraySpec("value", (), "float64")], 1),
         ),
         layout=(), triggers={target: trigger.encode() for target, trigger in table.items()},
-        methods={"actors": ("sample",), "learner": ("update",)}, scaling=scaling,
+        methods={"actors": ("sample",), "learner": learned}, scaling=scaling,
         total_updates=updates, elastic=Elastic(park=park),
     )  # fmt: skip
     plan, paced = completed(draft, table)

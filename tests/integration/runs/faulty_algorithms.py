@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from artos import PPO, DataKey, Policy, RolloutActor, TorchLearner, Workload
-from triggers import DataKeyTrigger, ObjectKeyTrigger
+from triggers import DataKeyTrigger, First, ObjectKeyTrigger
 
 
 def assemble(learner: Any, actor: Any = None, **changes: Any) -> Workload:
@@ -99,6 +99,14 @@ def too_small() -> Workload:
 
 def not_a_trigger() -> Workload:
     return assemble(Learner(), triggers={"learner.update": 3})
+
+
+def no_condition() -> Workload:
+    return assemble(Learner(), triggers={"learner.update": First(2)})
+
+
+def in_words() -> Workload:
+    return assemble(Learner(), triggers={"learner.update": "every round"})
 
 
 def unknown_key() -> Workload:

@@ -91,17 +91,28 @@ def test_the_page_of_curricula_learns(artos: Callable[..., Outcome], home: Path)
 WINDY = """
 from dataclasses import replace
 from artos import Changeable
-from my_actor import Player, workload as made
+from my_actor import Gradient, Player, workload as made
 from triggers import CountTrigger, Once, SetTrigger, ValueTrigger
 
 class Windy(Player):
     changeable = (Changeable("wind", ge=0, le=90),)
+    wind = 0
 
     def sample(self, start, rows, call):
         super().sample(start, rows, call)
-        wind, capacity = call.settings.get("wind", 0), self.block.spec.capacity
-        self.block.arrays["rewards"][start % capacity] += wind
+        wind, capacity = call.settings.get("wind", self.wind), self.block.spec.capacity
+        assert isinstance(wind, int), "as the attribute is"
+        at = [step % capacity for step in range(start, start + rows)]
+        self.block.arrays["rewards"][at] += wind
         return {}
+
+class Told(Gradient):
+    def update(self, batch, call):
+        numbers, rewards = batch.gather("configuration"), batch.gather("rewards")
+        assert numbers.shape == rewards.shape
+        calm = numbers < 1
+        assert (rewards[calm] < 20).all() and (rewards[~calm] > 20).all()
+        return {**super().update(batch, call), "blown": float((~calm).sum())}
 
 def gusts():
     # Rounds in which more episodes end than an actor tells of.
@@ -114,7 +125,8 @@ def gusts():
 def workload(wind: float = 90):
     given = made(total_steps=2_560)
     blows = SetTrigger(Once(CountTrigger(rows=100)), wind)
-    return replace(given, actor=Windy(), triggers={**given.triggers, "set.env.wind": blows})
+    table = {**given.triggers, "set.env.wind": blows}
+    return replace(given, actor=Windy(), learner=Told(0.1), triggers=table)
 """
 
 
@@ -126,7 +138,8 @@ def test_an_actor_of_ones_own_says_what_may_be_set(
     ended = artos("run", "windy.py:workload", "--inline", "--json", "--run-dir", home / "run")
     assert ended.status == 0, ended.err
     assert [line["set"] for line in journal(home / "run") if "set" in line] == [{"env.wind": 90.0}]
-    assert ended.summary["progress"]["metrics/reward"] > 5, "arms pay 1 at most, the wind 90 / 16"
+    assert ended.summary["progress"]["metrics/reward"] > 20, "arms pay 1 at most, the wind 90"
+    assert ended.summary["progress"]["metrics/blown"] > 0
     harder = artos("run", "windy.py:gusts", "--inline", "--json", "--run-dir", home / "harder")
     assert harder.status == 0, harder.err
     levels = [line["set"] for line in journal(home / "harder") if "set" in line]
@@ -135,3 +148,29 @@ def test_an_actor_of_ones_own_says_what_may_be_set(
     refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=100")
     assert refused.status == 2
     assert "env.wind must be at most 90, not 100" in refused.err
+    refused = artos("run", "windy.py:workload", "--inline", "--set", "wind=1.5")
+    assert "env.wind must be a whole number, not 1.5" in refused.err
+
+
+OTHERWISE = """
+from dataclasses import replace
+from artos import Changeable
+from climbing import Climber, CountTrigger, Once, SetTrigger
+from counting import workload as made
+
+def workload():
+    given = made(total_steps=640)
+    given.actor.changeable = (Changeable("wind"),)
+    blows = SetTrigger(Once(CountTrigger(rows=100)), 3)
+    return replace(given, learner=Climber(), triggers={**given.triggers, "set.env.wind": blows})
+"""
+
+
+def test_rows_say_in_which_configuration_also_where_only_the_actor_can_be_set(
+    artos: Callable[..., Outcome], home: Path
+) -> None:
+    (home / "otherwise.py").write_text(OTHERWISE)
+    ended = artos("run", "otherwise.py:workload", "--inline", "--json", "--run-dir", home / "run")
+    assert ended.status == 0, ended.err
+    numbers, steps = book_of(home / "run")[:, 2], book_of(home / "run")[:, 1]
+    assert [*numbers[steps < 16], numbers[-1]] == [0] * sum(steps < 16) + [1]

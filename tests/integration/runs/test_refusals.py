@@ -161,6 +161,10 @@ INLINE = {
     "wrong dtype": ([FAULTY + "wrong_dtype"], ["'complex64' cannot be stored in shared memory"]),
     "size above capacity": ([FAULTY + "too_small"], ["never fit the capacity of 8"]),
     "not a trigger": ([FAULTY + "not_a_trigger"], ["is a int, not a Trigger"]),
+    "no trigger in a trigger": (
+        [FAULTY + "no_condition"], ["triggers['learner.update']: 2 is no trigger: the condition"],
+    ),
+    "a text in the table": ([FAULTY + "in_words"], ["is a str, not a Trigger"]),
     "unknown keys and methods": (
         [FAULTY + "unknown_key"],
         ["unknown data key 'reward': did you mean rewards", "unknown object key 'model_params'",
