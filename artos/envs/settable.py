@@ -113,6 +113,7 @@ def settable_of(name: str, env: VectorEnv[Any, Any, Any]) -> tuple[Changeable, .
     faults, found = [], []
     for each in wanted:
         said = each if isinstance(each, Changeable) else Changeable(str(each))
+        faults += [f"environment {name}: its {SETTABLE}: {fault}" for fault in said.misfits()]
         try:
             value = inner.get_attr(said.name)[0]
         except Exception as error:

@@ -38,6 +38,7 @@ from artos.runtime.learner_registration import (
     with_learner,
 )
 from artos.runtime.member import MOST_EPISODES
+from artos.runtime.no_numbers import no_numbers
 from artos.runtime.no_triggers import no_triggers
 from artos.runtime.resolved import resolved_settings, versions
 from artos.runtime.servers import servers_of
@@ -108,6 +109,8 @@ def register(reference: Reference, seed: int) -> Registered:
     # What the actor or a learner lacks to be one; before, nothing of them can be called.
     if amiss := [*broken(workload.actor, Actor, fired(workload, ACTORS)), *unlike(workload)]:
         return Registered(faults=(*faults, *amiss))
+    if unlike_numbers := [*no_numbers(workload)]:
+        return Registered(faults=(*faults, *unlike_numbers))
     unusable = _declaration_faults(workload)
     faults += [fault for fault in unusable if fault not in faults]
     faults += weight_faults(workload.weight)

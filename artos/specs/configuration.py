@@ -36,6 +36,13 @@ class Changeable(msgspec.Struct, frozen=True):
     le: float | None = None
     kind: Literal["float", "int", "bool"] = "float"
 
+    def misfits(self) -> Iterator[str]:
+        """What is wrong with the setting itself: bounds that are no numbers."""
+        bounds = (("gt", self.gt), ("ge", self.ge), ("le", self.le))
+        for name, bound in bounds:
+            if not isinstance(bound, int | float | None):
+                yield f"{self.name!r}: {name} must be a number, not {bound!r}"
+
     def faults(self, shown: str, value: float) -> Iterator[str]:
         """What is wrong with a value of the setting, which users know by the name ``shown``."""
         if self.gt is not None and not value > self.gt:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import msgspec
@@ -141,7 +142,9 @@ class DataKey(msgspec.Struct, frozen=True):
         """Everything wrong with this declaration, for people."""
         what = f"data key {self.name!r}"
         found = [*_array_faults(what, self.shape, self.dtype)]
-        if self.stack < 1:
+        if not isinstance(self.stack, Integral):
+            found.append(f"{what}: stack must be a whole number, not {self.stack!r}")
+        elif self.stack < 1:
             found.append(f"{what}: stack must be at least 1, not {self.stack}")
         if self.name.startswith(OTHER_VERSIONS):
             found.append(f"{what}: ARTOS writes it where actors read what a learner publishes")
@@ -170,7 +173,9 @@ class ObjectKey(msgspec.Struct, frozen=True):
 
 
 def _array_faults(what: str, shape: tuple[int, ...], dtype: str) -> Iterator[str]:
-    if any(side <= 0 for side in shape):
+    if not (isinstance(shape, tuple | list) and all(isinstance(n, Integral) for n in shape)):
+        yield f"{what}: shape must be whole numbers, as (8,), not {shape!r}"
+    elif any(side <= 0 for side in shape):
         yield f"{what}: shape {shape} has a size that is not positive"
     try:
         plain = np.dtype(dtype).kind in "biuf"
