@@ -90,7 +90,7 @@ def filled(
 ) -> DataBlock:
     """Make the block of a data set in the new file ``path``.
 
-    ``choices`` are as ``Plan.choices`` has them.
+    ``choices`` are as ``choices_of`` has them.
 
     Raises:
         Refused: the file is not as it was when it was examined, or holds values that no learner
@@ -150,6 +150,18 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """
     with replacing(path) as file:
         np.savez(file, allow_pickle=False, **arrays)
+
+
+def choices_of(env_spec: Mapping[str, Any] | None, policy: str = "") -> dict[str, tuple[int, ...]]:
+    """By data key, among how many each element of what a policy sees and does is a choice.
+
+    ``env_spec`` is that of a plan. They are counted from 0. Numbers that are no choices are left out.
+    """
+    facts: Any = env_spec or {}
+    facts = facts.get("seats", {}).get(policy, facts)
+    found = {part["name"]: part["sizes"] for part in facts.get("parts", ())}
+    found["actions"] = facts.get("actions", {}).get("sizes", ())
+    return {name: tuple(sizes) for name, sizes in found.items() if sizes}
 
 
 def _unusable(

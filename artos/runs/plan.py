@@ -173,17 +173,6 @@ class Plan(msgspec.Struct, frozen=True):
         names = (" ".join(name.split()) for name in (self.env_spec or {}).get("agent_names", ()))
         return tuple(name.replace(",", " ") for name in names)
 
-    def choices(self, policy: str = "") -> dict[str, tuple[int, ...]]:
-        """By data key, among how many each element of what a policy sees and does is a choice.
-
-        They are counted from 0. Numbers that are no choices are left out.
-        """
-        facts = self.env_spec or {}
-        facts = facts.get("seats", {}).get(policy, facts)
-        found = {part["name"]: part["sizes"] for part in facts.get("parts", ())}
-        found["actions"] = facts.get("actions", {}).get("sizes", ())
-        return {name: tuple(sizes) for name, sizes in found.items() if sizes}
-
     @property
     def read_learners(self) -> tuple[str, ...]:
         """The learners beside the first of which actors read something."""

@@ -36,7 +36,7 @@ from artos.buffer.shm_folder import (
 )
 from artos.errors import LayoutMismatch, MemoryTooSmall, ShmTooSmall
 from artos.runs.checkpoint import Manifest, restore_priorities
-from artos.runs.data_sets import filled
+from artos.runs.data_sets import choices_of, filled
 from artos.runs.plan import Plan, Site
 from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.system.closing import Closing
@@ -114,7 +114,8 @@ class RunMemory(Closing):
 
     def _fill_data(self) -> None:
         for each, spec in zip(self.plan.data, self.plan.data_blocks().values(), strict=True):
-            filled(self.site.data_path(each.name), spec, each, self.plan.choices(each.policy))
+            choices = choices_of(self.plan.env_spec, each.policy)
+            filled(self.site.data_path(each.name), spec, each, choices)
 
     @property
     def version(self) -> int:

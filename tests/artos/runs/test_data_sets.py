@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,7 @@ from artos.envs.spec import Part as EnvPart
 from artos.errors import NothingToSample, Refused, UnknownKey
 from artos.runs import checkpoint
 from artos.runs.checkpoint import SAVED, Manifest
-from artos.runs.data_sets import examined, filled, read
-from artos.runs.plan import Plan
+from artos.runs.data_sets import choices_of, examined, filled, read
 from artos.specs.data import NO_VERSION, DataSet, Rows
 from artos.specs.keys import VERSION_KEY, DataKey
 
@@ -233,12 +231,11 @@ def test_each_policy_has_the_choices_of_its_seat() -> None:
     one = EnvSpec("game", (place,), ActionSpec("discrete", (), (3,)))
     other = EnvSpec("game", (seen,), ActionSpec("box", (1,), (), (-1.0,), (1.0,)))
     spec = replace(one, seats={"one": one, "other": other})
-    plan: Any = SimpleNamespace(env_spec=to_builtins(spec))
+    plain = to_builtins(spec)
     both = {"observations": (5, 2), "actions": (3,)}
-    assert Plan.choices(plan) == Plan.choices(plan, "one") == both
-    assert Plan.choices(plan, "other") == {}
-    plan.env_spec = None
-    assert Plan.choices(plan) == {}
+    assert choices_of(plain) == choices_of(plain, "one") == both
+    assert choices_of(plain, "other") == {}
+    assert choices_of(None) == {}
 
 
 @pytest.mark.parametrize("ends", ["terminations", "truncations"])
