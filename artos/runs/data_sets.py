@@ -155,7 +155,8 @@ def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def choices_of(env_spec: Mapping[str, Any] | None, policy: str = "") -> dict[str, tuple[int, ...]]:
     """By data key, among how many each element of what a policy sees and does is a choice.
 
-    ``env_spec`` is that of a plan. They are counted from 0. Numbers that are no choices are left out.
+    ``env_spec`` is that of a plan. They are counted from 0. Numbers that are no choices are left
+    out.
     """
     facts: Any = env_spec or {}
     facts = facts.get("seats", {}).get(policy, facts)
