@@ -9,7 +9,7 @@ from artos.protocol.invocations import Done, Invoke
 from artos.specs.members import Member
 from head.run.coordination.concern import NOTHING, Concern
 from head.run.run import Run
-from triggers.events import Firing
+from triggers.events import Arrived, Ended, Event, Firing
 from triggers.targets import parsed
 
 
@@ -26,7 +26,7 @@ class Afterwards(Concern[Run]):
         self._chains: dict[int, tuple[str, ...]] = {}
         """Of firings without rows that are under way: the targets that led to them, and theirs."""
         self._last: tuple[tuple[str, ...], ...] = ()
-        """The chain of the last invocation that a learner answered, which others may follow."""
+        """The chain of what happened last that others may follow: an answer of a learner, or rows."""
 
     def admits(self, firing: Firing) -> bool:
         """Whether it hands over rows, or follows from what is under way and not from itself."""
@@ -40,6 +40,11 @@ class Afterwards(Concern[Run]):
             return False
         self._chains[firing.number] = (*before, target)
         return True
+
+    def happened(self, event: Event) -> None:
+        """Rows may have come after all invocations are answered, and something follows them."""
+        if isinstance(event, Arrived | Ended):
+            self._last = ((),)
 
     def _hands_over(self, firing: Firing) -> bool:
         """Whether it has rows that nobody was handed before; draws keep to a ratio of their own."""

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from elastic_loop import NOISE, STEPS, Troupe, fifo, troupe
+from named import LEARNER
 
 from artos.protocol.invocations import Claim, Done, Invoke
 from artos.runs.run_memory import RunMemory
 from artos.specs.actor_count import Manual
 from triggers import DataKeyTrigger, ObjectKeyTrigger, TimeTrigger
 from triggers.base import Trigger
-from triggers.events import Event, Firing, Learned, Published, Recheck, Tick
+from triggers.events import Arrived, Event, Firing, Learned, Published, Recheck, Tick
 from triggers.table import Table
 
 ENOUGH = 200
@@ -139,3 +140,22 @@ def test_what_follows_from_the_last_rows_is_done(seed: int, tmp_path: Path) -> N
         did = [*reversed(players.did)]
         assert did.count("update") >= 6
         assert did.index("act") < did.index("imagine") < did.index("update")
+
+
+@dataclass
+class EachArrival(Trigger):
+    def check(self, event: Event, now: float) -> Firing | None:
+        return Firing() if isinstance(event, Arrived) else None
+
+
+def test_rows_that_come_last_are_followed_though_nobody_has_anything_to_answer(
+    tmp_path: Path,
+) -> None:
+    """From other nodes rows may come after the answer of who wrote them."""
+    table = fifo() | {"learner.other": EachArrival()}
+    with troupe(Manual(1, 1), table, 1, tmp_path) as players:
+        players.begin()
+        to_its_end(players)
+        assert not len(players.coordinator.invocations)
+        players.coordinator.feed(Arrived(0, {"rewards": STEPS}))
+        assert players.coordinator.invocations.count(LEARNER, "learner.other") == 1
