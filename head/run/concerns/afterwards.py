@@ -49,7 +49,10 @@ class Afterwards(Concern[Run]):
     def _hands_over(self, firing: Firing) -> bool:
         """Whether it has rows that nobody was handed before; draws keep to a ratio of their own."""
         draws = bool(firing.keys) and firing.trigger in self._draws
-        return draws or self.run.claims.brings(firing.trigger, firing.claims)
+        claimed = self.run.claims.claimed
+        return draws or any(
+            claim.stop > claimed(firing.trigger, claim.actor, claim.env) for claim in firing.claims
+        )
 
     def _causes(self) -> Iterator[tuple[str, ...]]:
         for member, call in self.run.invocations:

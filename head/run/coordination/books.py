@@ -102,9 +102,8 @@ class Rounds:
         self._granted, self._written = {**begun}, {**begun}
         self._most, self.ends = 1, dict[int, int]()
         """Where the last round of each actor ended, as it said, if rounds may end early."""
-        # Running sums, because they are read with every event, however many actors there are.
         self.granted = self.written = 0
-        """Rows of all actors together."""
+        """Rows of all actors together: running sums, because they are read with every event."""
 
     def grant(self, actor: int) -> int | None:
         """Grant one more round; returns the row up to which the actor is to sample.
@@ -182,18 +181,11 @@ class Claims:
             cursor.claimed = max(cursor.claimed, claim.stop)
             cursor.in_use.add(claim.start)
 
-    def claimed(self, consumer: str, actor: int) -> int:
-        """The row up to which an actor's rows were handed over to a consumer."""
-        cursors = self._cursors.get((consumer, actor), {}).values()
-        return max((cursor.claimed for cursor in cursors), default=self._begun.get(actor, 0))
-
-    def brings(self, consumer: str, claims: Iterable[Claim]) -> bool:
-        """Whether any of these rows are beyond those that were handed over to a consumer."""
-        for claim in claims:
-            cursor = self._cursors.get((consumer, claim.actor), {}).get(claim.env)
-            if claim.stop > (self._begun.get(claim.actor, 0) if cursor is None else cursor.claimed):
-                return True
-        return False
+    def claimed(self, consumer: str, actor: int, env: int | None = None) -> int:
+        """The row up to which an actor's rows, or those of ``env``, were handed to a consumer."""
+        cursors = self._cursors.get((consumer, actor), {}).items()
+        found = (cursor.claimed for each, cursor in cursors if env in (None, each))
+        return max(found, default=self._begun.get(actor, 0))
 
     def done(self, consumer: str, claim: Claim) -> tuple[int, int]:
         """Book rows as used; returns the consumer's ``(claimed, acknowledged)`` for that actor."""
