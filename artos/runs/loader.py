@@ -214,7 +214,8 @@ def build_workload(reference: Reference, faults: list[str]) -> Workload | None:
         own = {n: v for n, v in settings.items() if n not in ours}
         if own.get("total_steps") == 0 and not {*settings, *known} & {*EVERY}:
             faults.append(UNLIMITED)  # told beside whatever keeps the function from building it
-        built = _call(reference.source, found, fit_settings(builder, own, faults))
+        given = _defaults(builder) | fit_settings(builder, own, faults)
+        built = _call(reference.source, found, given)
         return _told(_override(built, ours, faults))
     except Refused as refused:
         faults += [fault for fault in refused.faults if fault not in faults]
@@ -253,6 +254,19 @@ def _builder(source: str, found: Any) -> Callable[..., Any]:
         raise Refused([f"{source} is a {type(found).__name__}, not a Workload or a function"])
     builder: Callable[..., Any] = found
     return builder
+
+
+def _defaults(builder: Callable[..., Any]) -> dict[str, float]:
+    """Whole numbers that are defaults of what is a ``float``, as one.
+
+    So a run that goes on, or is replayed, is of the same workload: it is given all settings.
+    """
+    parameters, hints = inspect.signature(builder).parameters, get_type_hints(builder)
+    return {
+        name: float(each.default)
+        for name, each in parameters.items()
+        if hints.get(name) is float and type(each.default) is int
+    }
 
 
 def _call(source: str, builder: Callable[..., Any], settings: Mapping[str, Any]) -> Workload:

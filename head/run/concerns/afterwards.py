@@ -26,7 +26,7 @@ class Afterwards(Concern[Run]):
         self._chains: dict[int, tuple[str, ...]] = {}
         """Of firings without rows that are under way: the targets that led to them, and theirs."""
         self._last: tuple[tuple[str, ...], ...] = ()
-        """The chain of what happened last that others may follow: an answer of a learner, or rows."""
+        """The chain of what others may follow that happened last: a learner's answer, or rows."""
 
     def admits(self, firing: Firing) -> bool:
         """Whether it hands over rows, or follows from what is under way and not from itself."""

@@ -70,3 +70,25 @@ def test_an_object_that_the_import_does_not_reach_is_told_so(
     file.write_text(f"import artos\nmines = 2\n{before}{what}\n")
     with pytest.raises(Refused, match=found):
         load_object(f"{file}:mine")
+
+
+DEFAULT = """
+from triggers import SetTrigger, TimeTrigger
+from triggers.algorithms.ppo import workload as ppo
+
+def mine(target: float = 1, many: int = 2):
+    made = ppo("CartPole-v1", actors=many)
+    made.triggers["set.learner.lr"] = SetTrigger(TimeTrigger(9.0), target)
+    return made
+"""
+
+
+def test_a_whole_number_that_is_the_default_of_a_float_is_one(file: Path) -> None:
+    """A run that is resumed or replayed is given it as one, and is to be of the same workload."""
+    file.write_text(DEFAULT)
+    first = load_workload(Reference(f"{file}:mine", {}))
+    again = load_workload(Reference(f"{file}:mine", {"target": 1.0, "many": 2}))
+    rows = [repr(each.triggers["set.learner.lr"]) for each in (first, again)]
+    assert rows[0] == rows[1]
+    assert "set=1.0" in rows[0]
+    assert first.actors == 2
