@@ -35,20 +35,21 @@ from triggers.passers import QueuePasser
 
 SECONDS = 60.0
 SAMPLED = DataKey("sampled_at", (), "float64", per_env=False)
-"""Data key for the time at which an actor had sampled (seconds), in a round's last row only."""
+"""Data key for the time at which an actor had sampled a round (seconds)."""
 
 MakeLearner = Callable[[ObjectRegion], Any]
 
 
 class Prefilled(Actor):
-    """An actor that stamps its rows with their version, and the last row with the time."""
+    """An actor that stamps its rows, which are there already, with their version and the time."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
 
     def setup(self, context: ActorContext) -> None:
-        """Take the block and the network."""
+        """Take the block, its rows and the network."""
         self._block = context.block
+        self._rows = {name: array.copy() for name, array in context.block.arrays.items()}
         self._policy = make_actor(self._module, SPEC, context.seed)
 
     def bind(self, params: NDArray[np.float32], version: int) -> None:
@@ -59,10 +60,13 @@ class Prefilled(Actor):
     def sample(self, start: int, rows: int, call: Invoke) -> dict[str, float]:
         """Stamp the rows."""
         del call
-        for stamped in self._block.views(VERSION_KEY, start, start + rows):
-            stamped.fill(self.version)
-        last = self._block.index(start + rows - 1)
-        self._block.arrays[SAMPLED.name][last] = time.perf_counter()
+        # In its first round an actor has to write all keys, whatever was there before.
+        for name, array in self._rows.items():
+            self._block.arrays[name][...] = array
+        self._rows.clear()
+        for key, value in ((VERSION_KEY, self.version), (SAMPLED.name, time.perf_counter())):
+            for stamped in self._block.views(key, start, start + rows):
+                stamped.fill(value)
         return {}
 
 
