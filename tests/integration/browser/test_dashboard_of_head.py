@@ -120,10 +120,10 @@ class Copied(Folders):
 
 
 @contextmanager
-def served(source: Folders) -> Iterator[str]:
+def served(source: Folders, token: str = "") -> Iterator[str]:
     """The address of a page of these runs."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        app = app_of(Answers(source), ends=lambda: server.should_exit)
+        app = app_of(Answers(source), token, ends=lambda: server.should_exit)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
@@ -153,3 +153,26 @@ def test_the_page_says_how_far_a_copy_has_come_and_then_shows_the_run(tmp_path: 
         tab.wait(f"{SAID}.includes('being copied')", SECONDS)
         tab.wait(f"!{SAID}.includes('being copied')", SECONDS)
         assert all("503" in error for error in tab.errors), tab.errors
+
+
+def test_a_browser_without_the_token_is_told_what_to_open_and_one_with_it_keeps_it(
+    tmp_path: Path,
+) -> None:
+    words = ("--total-steps", "2048", "--run-dir", str(tmp_path / "runs" / "one"), "--json")
+    assert main(["run", "ppo", "--inline", *words]) == 0
+    token = "t" * 32
+    with served(Folders(tmp_path / "runs"), token) as address, browsing(tmp_path) as tab:
+        for given in ("", f"?token={token[1:]}"):
+            tab.open(f"{address}{given}")
+            tab.wait("document.body?.innerText.includes('it has the token')")
+            assert "one" not in tab.value("document.body.innerText").split()
+            tab.errors.clear()  # it says that these were refused
+        tab.open(f"{address}?token={token}#/run/one/timeline")
+        tab.wait(DRAWN, SECONDS)
+        assert tab.value("location.search") == "", "who is shown the page is not shown the token"
+        assert tab.value("document.cookie") == "", "and a script does not get it"
+        tab.open("about:blank")
+        tab.open(f"{address}#/run/one/wiring")
+        tab.wait("document.querySelector('svg rect') !== null", SECONDS)
+        assert tab.value(FAULT) == ""
+        assert all(f"{address}favicon.ico" in error for error in tab.errors), tab.errors

@@ -23,6 +23,7 @@ from head.records.episodes import Episodes
 pytestmark = [pytest.mark.long, pytest.mark.processes]
 pytest.importorskip("websockets")
 ALL, ONE = ("curves", "cluster", "bill"), ("timeline", "path", "lags", "wiring", "logs", "run")
+WINDOW = "[...new URLSearchParams(location.hash.split('?')[1])].map(([, t]) => Number(t))"
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 
@@ -135,7 +136,6 @@ def test_returns_that_differ_by_their_last_digit_are_drawn(
 def test_a_timeline_is_zoomed_and_moved(tab: Tab, address: str) -> None:
     look(tab, address, "run/over/timeline")
     tab.wait(DRAWN)
-    window = "[...new URLSearchParams(location.hash.split('?')[1])].map(([, t]) => Number(t))"
     place = "document.querySelectorAll('canvas')[1].getBoundingClientRect()"
     x, y = (tab.value(f"{place}.{each}") for each in ("x", "y"))
     for _ in range(4):
@@ -144,17 +144,57 @@ def test_a_timeline_is_zoomed_and_moved(tab: Tab, address: str) -> None:
         "fetch('api/runs/over/timeline').then((a) => a.json()).then((t) => [t.begin, t.end])"
     )
     all_four = 0.45 * (whole[1] - whole[0])  # the page may show what the first of them did before
-    tab.wait(f"{window}.length === 2 && {window}[1] - {window}[0] < {all_four}")
-    before = tab.value(window)
+    tab.wait(f"{WINDOW}.length === 2 && {WINDOW}[1] - {WINDOW}[0] < {all_four}")
+    before = tab.value(WINDOW)
     assert before[1] > before[0]
     tab.mouse("Pressed", x + 600, y + 60, button="left", clickCount=1)
     tab.mouse("Moved", x + 500, y + 60, button="left", buttons=1)
     tab.mouse("Released", x + 500, y + 60, button="left", clickCount=1)
-    tab.wait(f"{window}[0] > {before[0]}")
-    after = tab.value(window)
+    tab.wait(f"{WINDOW}[0] > {before[0]}")
+    after = tab.value(WINDOW)
     assert after[1] - after[0] == pytest.approx(before[1] - before[0], rel=1e-6)
     tab.mouse("Moved", x + 400, y + 60)
     assert tab.errors == []
+
+
+def test_the_strip_above_a_timeline_takes_to_any_part_of_the_run(tab: Tab, address: str) -> None:
+    look(tab, address, "run/over/timeline")
+    tab.wait(DRAWN)
+    click = "[...document.querySelectorAll('button')].find((b) => b.textContent === 'zoom in')"
+    for _ in range(4):
+        tab.value(f"{click}.click()")
+    tab.wait(f"{WINDOW}.length === 2")
+    begin, end = tab.value(
+        "fetch('api/runs/over/timeline').then((a) => a.json()).then((t) => [t.begin, t.end])"
+    )
+    strip = "document.querySelector('canvas').getBoundingClientRect()"
+    x, y, wide = (tab.value(f"{strip}.{each}") for each in ("x", "y", "width"))
+    left, right = x + 96, x + wide - 8  # where the bar of the whole run begins and ends
+    middles = []
+    tab.mouse("Pressed", left + 1, y + 15, button="left", clickCount=1)
+    for share in (0.25, 0.75):
+        tab.mouse("Moved", left + share * (right - left), y + 15, button="left", buttons=1)
+        at = begin + share * (end - begin)
+        near = f"Math.abs(({WINDOW}[0] + {WINDOW}[1]) / 2 - {at}) < {0.02 * (end - begin)}"
+        tab.wait(near)
+        middles.append(sum(tab.value(WINDOW)) / 2)
+    tab.mouse("Released", right - 1, y + 15, button="left", clickCount=1)
+    tab.mouse("Moved", left + 1, y + 15)
+    assert middles[0] < middles[1] == pytest.approx(sum(tab.value(WINDOW)) / 2)
+    assert tab.errors == []
+
+
+def test_arrows_lead_from_each_block_to_whom_it_fires_with_counts(tab: Tab, address: str) -> None:
+    look(tab, address, "run/live/wiring")
+    tab.wait(
+        "[...document.querySelectorAll('svg text')].some((t) => /[1-9].*\\/s$/.test(t.textContent))"
+    )
+    arrows = tab.value("""[...document.querySelectorAll("svg > path")].map((path) => [
+      path.getAttribute("marker-end"), path.getTotalLength() > 20])""")
+    edges = tab.value(
+        "fetch('api/runs/live/wiring').then((a) => a.json()).then((w) => w.edges.length)"
+    )
+    assert arrows == [["url(#tip-of-arrow)", True]] * edges != []
 
 
 def test_a_live_run_is_seen_to_go_on(tab: Tab, address: str) -> None:
