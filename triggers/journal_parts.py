@@ -113,6 +113,13 @@ def _draft(journal: Path) -> Path:
     return journal.with_name(f".{journal.name}{_PACKED}.tmp")
 
 
+def packer() -> lz4.frame.LZ4FrameCompressor:
+    """Packs a part."""
+    return lz4.frame.LZ4FrameCompressor(
+        block_size=lz4.frame.BLOCKSIZE_MAX256KB, block_linked=False, content_checksum=True
+    )
+
+
 def packing(journal: Path, unpacked: deque[Part]) -> Generator[None]:
     """Packs the parts that are handed to it, a piece with each step, without end.
 
@@ -122,9 +129,7 @@ def packing(journal: Path, unpacked: deque[Part]) -> Generator[None]:
     while True:
         if unpacked:
             part, draft = unpacked.popleft(), _draft(journal)
-            frame = lz4.frame.LZ4FrameCompressor(
-                block_size=lz4.frame.BLOCKSIZE_MAX256KB, block_linked=False, content_checksum=True
-            )
+            frame = packer()
             try:
                 draft.unlink(missing_ok=True)
                 try:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from artos.envs.settable import Coming
 from artos.envs.spec import ABSENT, AGENTS, MASK, NAMES
 from artos.errors import BadRow, Refused
+from artos.specs.named import WHO_SEPARATES
 from artos.system.random_streams import seed_of
 
 Flags = NDArray[np.bool_]
@@ -268,8 +269,8 @@ def _faults(game: Any, agents: Sequence[Any], only: Sequence[Any]) -> Iterator[s
             each = "; ".join(f"{', '.join(who)}: {which}" for which, who in spaces.items())
             yield (
                 f"one policy plays all agents, and their {what} differ ({each}): have several "
-                "policies play them (--set agents=separate, which all algorithms of ARTOS have but "
-                "apex, es and grpo, or an AgentsActor: docs/how-to/agents.md), or let a factory "
+                f"policies play them (--set agents=separate, which {WHO_SEPARATES} have, or an "
+                "AgentsActor: docs/how-to/agents.md), or let a factory "
                 "return the game with SuperSuit's pad_observations_v0 and pad_action_space_v0"
             )
 

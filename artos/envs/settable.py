@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
 from artos.errors import Refused
-from artos.specs.configuration import Changeable
-from artos.specs.kinds import Kind, kind_of_value
+from artos.specs.configuration import Changeable, Kind
+from artos.specs.kinds import kind_of_value
 
 SETTABLE = "settable"
 """In the metadata of environments: names of attributes or methods that take a number.

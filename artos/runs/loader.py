@@ -21,7 +21,7 @@ from artos.errors import Refused
 from artos.specs.address import address
 from artos.specs.contracts import Actor
 from artos.specs.elastic import NAMES
-from artos.specs.named import ENV_ARGS
+from artos.specs.named import ENV_ARGS, WHO_SEPARATES
 from artos.specs.reference import Reference, package_of
 from artos.specs.settings import Setting, convert, settings_of, shown
 from artos.specs.workload import Workload
@@ -41,8 +41,8 @@ _NOT_CENTRAL = (
     "impala, dqn or sac, and in a file of your own for an AskingActor"
 )
 _NOT_SEPARATE = (
-    "one policy plays all agents with this workload; all algorithms of ARTOS have the setting but "
-    "apex, es and grpo, and in a file of your own an AgentsActor says who plays whom"
+    f"one policy plays all agents with this workload; {WHO_SEPARATES} have the setting, and in a "
+    "file of your own an AgentsActor says who plays whom"
 )
 _COUNTS = ("envs", "steps")
 """Settings that are at least 1."""

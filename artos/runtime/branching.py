@@ -30,6 +30,7 @@ from artos.protocol.invocations import Branch, Branched
 from artos.runtime.template import WAKE
 from artos.specs.contracts import Actor
 from artos.system.child import end_with_parent
+from artos.system.process_stat import ProcessStat
 from artos.system.random_streams import own_streams, renew, seed_of, streams_of
 
 FORK, CLONE = "fork", "clone"
@@ -264,7 +265,7 @@ def shared_in_a_copy(stems: Collection[int]) -> str:
 def _has_ended(pid: str) -> bool:
     """Whether nobody has waited yet for a process that has ended, like those of a killed stem."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return ProcessStat.of(pid).state == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
 

@@ -16,6 +16,8 @@ MOST_SETTINGS = 100
 """Settings that a message may name; they also travel with the invocations of those they are for."""
 Settings = Annotated[dict[Line, Finite], msgspec.Meta(max_length=MOST_SETTINGS)]
 """Values by name, as ``artos set`` takes them: ``learner.lr``."""
+Kind = Literal["float", "int", "bool"]
+"""Of which kind a number is."""
 MAX_LAG = "max_lag"
 """The setting that a learner's triggers with a ``max_lag`` have: how old rows may be, in versions.
 
@@ -34,7 +36,7 @@ class Changeable(msgspec.Struct, frozen=True):
     gt: float | None = None
     ge: float | None = None
     le: float | None = None
-    kind: Literal["float", "int", "bool"] = "float"
+    kind: Kind = "float"
 
     def misfits(self) -> Iterator[str]:
         """What is wrong with the setting itself: bounds that are no numbers."""

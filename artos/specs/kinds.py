@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from artos.specs.configuration import Changeable
+from artos.specs.configuration import Changeable, Kind
 
-Kind = Literal["float", "int", "bool"]
 _VALUES: tuple[tuple[tuple[type, ...], Kind], ...] = (
     ((bool, np.bool_), "bool"),  # before int, which it is too
     ((int, np.integer), "int"),

@@ -20,6 +20,8 @@ ENV, ENV_ARGS = "env", "env_args"
 """The settings with an environment's address, and with arguments of it."""
 WRAPPERS = "wrappers"
 """That argument of an environment which names wrappers."""
+WHO_SEPARATES = "all algorithms of ARTOS but apex, es and grpo"
+"""Those that have the setting ``agents``: a policy for each agent of a game."""
 VECTOR, GAMES = "vector:", "pettingzoo:"
 """What stands before an address of the environment's own vector form, and of a game."""
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
-_START_TIME = 19
-"""Field of /proc/self/stat behind the name, in ticks since the machine was booted."""
+from artos.system.process_stat import ProcessStat
 
 
 def age() -> float:
     """Seconds since this process was started, to a hundredth; that includes its imports."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    started = int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+    started = ProcessStat.of("self").started / os.sysconf("SC_CLK_TCK")
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started

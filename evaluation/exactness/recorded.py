@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import lz4.frame
 import msgspec
 
 from artos.runs import tape
 from triggers import journal
+from triggers.journal_parts import packer
 
 _OF_REPLAY = {"asked", "rows", "large", "incarnation"}
 
@@ -30,7 +30,6 @@ def recorded(run: Path) -> int:
 
 
 def _packed(lines: Iterable[dict[str, Any]]) -> int:
-    """Bytes of such a part of a journal: see ``triggers.journal_parts``."""
-    told = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-    size = lz4.frame.BLOCKSIZE_MAX256KB
-    return len(lz4.frame.compress(told, block_size=size, block_linked=False))
+    """Bytes of such a part of a journal."""
+    told, frame = b"".join(msgspec.json.encode(line) + b"\n" for line in lines), packer()
+    return len(frame.begin() + frame.compress(told) + frame.flush())

@@ -22,6 +22,7 @@ import psutil
 
 from artos.errors import DeadlineExceeded
 from artos.system.closing import Closing
+from artos.system.process_stat import ProcessStat
 
 _NET = "10.77.0"
 _TOOLS = ("ip", "tc", "unshare", "nsenter", "mount")
@@ -85,7 +86,7 @@ class _Space(Closing):
             entry = Path(f"/proc/{pid}")
             with suppress(OSError):
                 inside = (entry / "ns/net").stat().st_ino == own
-                if inside and pid != self.pid and _state(entry) not in "ZX":
+                if inside and pid != self.pid and ProcessStat.of(entry.name).state not in "ZX":
                     yield pid
 
     def close(self) -> None:
@@ -182,10 +183,6 @@ class Network(Closing):
     def close(self) -> None:
         """End every host and its processes."""
         self._stack.close()
-
-
-def _state(process: Path) -> str:
-    return (process / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def until(what: str, true: Callable[[], object], seconds: float = _PATIENCE) -> None:

@@ -15,6 +15,7 @@ import artos
 from artos.errors import Refused
 from artos.learners.settings import declared, fitted, out_of_range, settings_of_learner
 from artos.runs.loader import load_workload
+from artos.specs.named import WHO_SEPARATES
 from artos.specs.reference import Reference
 from artos.specs.settings import settings_of
 from triggers.algorithms import BUILT_IN
@@ -59,7 +60,7 @@ def test_who_cannot_have_a_policy_for_each_agent_is_named(name: str) -> None:
     can = "has no agents that several policies could play" in str(refused.value)
     assert can == (name not in {"apex", "es", "grpo"})
     if "unknown setting" in str(refused.value):
-        assert "have the setting but apex, es and grpo, and" in str(refused.value)
+        assert f"{WHO_SEPARATES} have the setting, and" in str(refused.value)
 
 
 def test_explain_lists_every_setting(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_agents_that_nobody_plays_choose_each_by_themselves_and_what_is_allowed(
 def test_agents_of_different_spaces_are_refused_and_the_game_is_closed() -> None:
     game = Guessing(3, uneven=True)
     words = r"agent_0, agent_2: Box.*; agent_1: Box.*"
-    words += r"agents=separate, which all .* have but apex, es and grpo.*pad_observations_v0"
+    words += r"agents=separate, which all .* but apex, es and grpo have.*pad_observations_v0"
     with pytest.raises(Refused, match=words):
         GameRows("guessing", [game])
     assert game.closed

@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 
 from artos.system.pidfd import PidFd
+from artos.system.process_stat import ProcessStat
 
 MARK = "ARTOS_RESTORE"
 """Environment variable that marks a CRIU process of ours; its value is unique."""
@@ -43,7 +44,7 @@ class Traces:
 
     def add_criu(self, pid: int) -> None:
         """Note CRIU's process, before it is reaped."""
-        self.criu, self.began = pid, _started(pid)
+        self.criu, self.began = pid, ProcessStat.of(pid).started
 
     def add_file(self, descriptor: int) -> None:
         """Note an open file if it is regular; other processes hold devices and pipes too."""
@@ -76,7 +77,7 @@ def _is_of(child: psutil.Process, traces: Traces) -> bool:
     pid = child.pid
     try:
         # An older process cannot come from this restore, even if it holds the same files.
-        if pid == traces.criu or _started(pid) < traces.began:
+        if pid == traces.criu or ProcessStat.of(pid).started < traces.began:
             return False
         if pid == traces.pid or os.getpgid(pid) == traces.criu:
             return True
@@ -85,11 +86,6 @@ def _is_of(child: psutil.Process, traces: Traces) -> bool:
         return _has_mark(pid, traces.mark) or _holds(pid, traces.files)
     except (psutil.NoSuchProcess, ProcessLookupError, FileNotFoundError):
         return False
-
-
-def _started(pid: int) -> int:
-    """When a process started, in clock ticks since boot."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
 
 
 def _has_mark(pid: int, mark: str) -> bool:
