@@ -52,7 +52,7 @@ def rates(found: Trial) -> dict[str, float]:
         "differs": float(not (found.equal and found.versions and found.outcome == "done")),
         "versions": float(found.versions),
         "kills": float(found.kills),
-        "changes": float(found.scalings),
+        "changes": float(found.changes),
         "recorded": found.recorded / 1e6 / found.seconds * 60,
         "seconds": found.seconds,
     }

@@ -1,4 +1,4 @@
-"""Disturbs a run on a cluster: members and whole nodes are killed, nodes are drained."""
+"""Disturbs a run on a cluster: members and nodes are killed, nodes drained, actors come and go."""
 
 from __future__ import annotations
 
@@ -17,27 +17,34 @@ _TURN_SECONDS, _COMMAND_SECONDS = 0.1, 120.0
 
 
 def disturbed(
-    submit: subprocess.Popen[bytes], cluster: SmallCluster, chance: random.Random, pause: float,
-    seconds: float,
+    submit: subprocess.Popen[bytes], cluster: SmallCluster, chance: random.Random, actors: int,
+    pause: float, seconds: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """Until the run is over, which it has to be in time; returns the kills and the drains."""
-    kills = drains = 0
+    """Until the run is over, which it has to be in time; returns the kills and the other changes.
+
+    It is to have 1 to ``actors`` actors.
+    """
+    kills = changes = 0
     drained = ""
     deadline, due = time.monotonic() + seconds, 0.0
     while submit.poll() is None and time.monotonic() < deadline:
         time.sleep(_TURN_SECONDS)
-        if not any(tapes(run, "learner") for run in cluster.runs.glob("[!.]*")):
-            continue  # it has not begun
+        begun = [run for run in cluster.runs.glob("[!.]*") if tapes(run, "learner")]
+        if not begun:
+            continue
         due = due or time.monotonic() + chance.expovariate(1 / pause)
         if time.monotonic() < due:
             continue
         due = time.monotonic() + chance.expovariate(1 / pause)
-        node, what = chance.choice(NODES), chance.choice(("member", "node", "drain"))
+        node, what = chance.choice(NODES), chance.choice(("member", "node", "drain", "scale"))
         if what == "drain":
             if drained:  # for good there would be no node left
-                _told(cluster, "undrain", drained, drains)
+                _told(cluster, changes, "undrain", drained)
             drained = node
-            drains += _told(cluster, "drain", drained, drains)
+            changes += _told(cluster, changes, "drain", drained)
+        elif what == "scale":
+            count = chance.randint(1, actors)
+            changes += _told(cluster, changes, "scale", begun[0].name, str(count))
         elif what == "node":
             cluster.kill(node)
             cluster.worker(node)
@@ -49,11 +56,11 @@ def disturbed(
     if submit.poll() is None:
         submit.kill()
         submit.wait()
-    return kills, drains
+    return kills, changes
 
 
-def _told(cluster: SmallCluster, word: str, node: str, number: int) -> bool:
-    """Drain a node, or have it back; returns whether that was done."""
+def _told(cluster: SmallCluster, number: int, *words: str) -> bool:
+    """Give the head a command; returns whether it was done."""
     with suppress(subprocess.TimeoutExpired):
-        return cluster.artos(f"{word}-{number}", word, node).wait(_COMMAND_SECONDS) == 0
+        return cluster.artos(f"{words[0]}-{number}", *words).wait(_COMMAND_SECONDS) == 0
     return False

@@ -28,6 +28,8 @@ from evaluation.exactness.recorded import recorded
 from evaluation.lab.small_cluster import SmallCluster
 
 _DEADLINE_SECONDS = 900.0
+_ON_NODES = 3
+"""Actors there, at most."""
 _TURN_SECONDS = 0.1
 
 
@@ -60,8 +62,8 @@ class Trial(msgspec.Struct, frozen=True):
     run: str
     outcome: str
     kills: int
-    scalings: int
-    """Changes of the number of actors; on nodes, how often one of these was to be empty."""
+    changes: int
+    """Changes of the number of actors, and of nodes that were to be empty."""
     seconds: float
     versions: int
     equal: bool
@@ -86,38 +88,45 @@ def trial(case: Case, folder: Path, seed: int, pause: float) -> Trial:
             stdout=out, stderr=out, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            kills, scalings = _disturb(process, folder, chance, int(actors), pause)
+            kills, changes = _disturb(process, folder, chance, int(actors), pause)
         finally:  # it was interrupted, or the run took too long
             with suppress(psutil.NoSuchProcess):
                 process.kill()
             process.wait()
         seconds = time.monotonic() - began
-    return _judged(folder, folder.name, process.returncode, kills, scalings, seconds)
+    return _judged(folder, folder.name, process.returncode, kills, changes, seconds)
 
 
 def _on_nodes(case: Case, folder: Path, chance: random.Random, pause: float) -> Trial:
     folder.mkdir()
-    words = ("--actors", "3", "--total-steps", str(case.steps), "--seed", str(chance.randrange(99)))
+    words = (
+        "--actors",
+        f"1..{_ON_NODES}",
+        "--total-steps",
+        str(case.steps),
+        "--seed",
+        str(chance.randrange(99)),
+    )
     with SmallCluster(folder) as cluster:
         for name in NODES:
             cluster.worker(name)
         began = time.monotonic()
         submit = cluster.artos("submit", "submit", *case.arguments, *words, "--wait", "--json")
-        kills, drains = disturbed(submit, cluster, chance, pause, _DEADLINE_SECONDS)
+        kills, changes = disturbed(submit, cluster, chance, _ON_NODES, pause, _DEADLINE_SECONDS)
         seconds = time.monotonic() - began
         runs = [config.parent for config in cluster.runs.glob("*/config.json")]
     run = runs[0] if runs else cluster.runs
-    return _judged(run, folder.name, submit.returncode, kills, drains, seconds)
+    return _judged(run, folder.name, submit.returncode, kills, changes, seconds)
 
 
-def _judged(run: Path, name: str, status: int, kills: int, scalings: int, seconds: float) -> Trial:
+def _judged(run: Path, name: str, status: int, kills: int, changes: int, seconds: float) -> Trial:
     outcome = "done" if status == 0 else f"status {status}"
     told = _replayed(run)
     first = told.get("first_difference")
     differs = str(msgspec.convert(first, Difference)) if first else ""
     why = differs or str(told.get("ended") or told.get("error") or "")
     return Trial(
-        name, outcome, kills, scalings, seconds, told.get("versions", 0),
+        name, outcome, kills, changes, seconds, told.get("versions", 0),
         told.get("equal") is True and not told.get("ended"), recorded(run), why,
     )  # fmt: skip
 
@@ -125,7 +134,7 @@ def _judged(run: Path, name: str, status: int, kills: int, scalings: int, second
 def _disturb(
     process: psutil.Popen, run: Path, chance: random.Random, actors: int, pause: float
 ) -> tuple[int, int]:
-    kills = scalings = 0
+    kills = changes = 0
     deadline, due = time.monotonic() + _DEADLINE_SECONDS, 0.0
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(_TURN_SECONDS)
@@ -139,13 +148,13 @@ def _disturb(
             if chance.random() < 1 / 3:
                 with LocalRuns(run.parent) as runs:
                     runs.scale(run.name, chance.randint(1, actors))
-                scalings += 1
+                changes += 1
             else:
                 chance.choice(process.children()).kill()
                 kills += 1
         except (ArtosError, psutil.Error, IndexError, OSError):
             continue  # it has just ended
-    return kills, scalings
+    return kills, changes
 
 
 def _replayed(run: Path) -> dict[str, Any]:

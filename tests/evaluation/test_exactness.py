@@ -40,7 +40,7 @@ def test_a_run_that_nothing_repeats(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     case = Case(("ppo", "--env", "late:late", *TINY), 160)
     found = trial(case, tmp_path / "late-1", 1, pause=1e6)
     assert found.why == "actor 0 wrote other rows in steps 32 to 47"
-    assert (found.kills, found.scalings) == (0, 0)
+    assert (found.kills, found.changes) == (0, 0)
     assert rates(found)["differs"]
 
 

@@ -26,11 +26,11 @@ def begin(cluster: Cluster, workload: str, *, criu: bool = True, **settings: Any
     cluster.place({0: "w1", 1: "w2"})
 
 
-def assert_exact(cluster: Cluster, summary: dict[str, Any]) -> None:
-    assert summary["outcome"] == "done"
+def assert_exact(cluster: Cluster, summary: dict[str, Any], outcome: str = "done") -> None:
+    assert summary["outcome"] == outcome
     found = replayed(cluster.run_folder, trust=True)
     assert (found.first_difference, found.ended) == (None, "")
-    assert found.versions == summary["updates"] + 1
+    assert found.versions == summary["version"] + 1
 
 
 def test_an_actor_the_learner_and_a_node_are_killed(cluster: Cluster) -> None:
@@ -104,6 +104,32 @@ def test_an_actor_that_went_on_elsewhere(by: str, cluster: Cluster) -> None:
         cluster.place({0: "w1", 1: "w1"}, why="w2 is drained")
         cluster.until(lambda: any(each.get("start") == by for each in cluster.journal()))
     assert_exact(cluster, cluster.finish())
+
+
+@pytest.mark.parametrize("workload", ["ppo", "dqn"])
+def test_actors_that_came_and_went_by_hand_on_nodes_of_which_one_was_lost(
+    workload: str, cluster: Cluster
+) -> None:
+    own: dict[str, Any] = (
+        {"steps": 32, "minibatches": 1, "max_lag": 1} if workload == "ppo" else {"after": 100}
+    )
+    cluster.begin(workload, actors="1..3", total_steps=10**9, envs=2, **own)
+    for node in ("w1", "w2"):
+        cluster.open(node)
+    cluster.place({0: "w1", 1: "w2", 2: "w2"})
+    cluster.until_update(1)
+    for actors in (3, 1, 2, 3):
+        cluster.until_update(cluster.updates() + 4)
+        assert cluster.scale(actors).fault == ""
+    cluster.kill_node("w2")
+    cluster.place({0: "w1", 1: "w1", 2: "w1"}, "w2", why="it was silent for 15 s")
+    cluster.until_update(cluster.updates() + 4)
+    assert cluster.scale(2).fault == ""
+    cluster.until_update(cluster.updates() + 4)
+    cluster.stop()
+    summary = cluster.finish()
+    assert {actors for _, actors in summary["actors_by_update"]} == {1, 2, 3}
+    assert_exact(cluster, summary, "interrupted")
 
 
 def test_members_went_on_with_what_they_held_on_other_nodes(cluster: Cluster) -> None:
