@@ -40,7 +40,7 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """What a role writes (``target`` is ""), or what fires a target of the table."""
+    """What fires a target of the table; without a ``target`` what a role writes or actors bind."""
 
     begin: str = field(name="from")
     end: str = field(name="to")
@@ -50,7 +50,7 @@ class Edge(msgspec.Struct, frozen=True):
     settings: dict[str, Any] = {}
     """Those that are not empty."""
     per_second: float | None = None
-    """How often it fired of late."""
+    """How often it fired of late; of rows, how many environment steps actors make."""
 
 
 class Wiring(msgspec.Struct, frozen=True):
@@ -85,7 +85,13 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
             edges.append(Edge(source, to.role, target, name, settings, rates.get(target)))
         if to.samples:
             stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts, learners)))
-            edges.append(Edge(to.role, _ROWS))
+            speed = facts and facts.steps_per_second if to.role == ACTORS else None
+            edges.append(Edge(to.role, _ROWS, per_second=speed))
+    weights = f"{first}/{MODEL_PARAM}"
+    fires = any((each.begin, each.end) == (weights, ACTORS) for each in edges)
+    if {first, ACTORS} <= {*roles} and not fires:
+        stores.setdefault(weights, Node(weights, "object", _of_store(weights, facts, learners)))
+        edges.append(Edge(weights, ACTORS))  # bound with each round, whatever fires that
     for source, store in stores.items():
         owner = source.partition("/")[0]
         if store.kind == "object" and owner in roles:

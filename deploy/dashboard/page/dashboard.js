@@ -2,8 +2,9 @@
 // Charts are drawn here: they need little, and no file of others is kept in this project.
 
 const COLORS = ["#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e08e0b", "#56b4e9", "#7a4fb5", "#6b7280"];
-const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#e3e8ee", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
-const WAITS = { rows: "#dfe5ec", version: "#e9e2f3", slot: "#f4c9b3", process: "#f6dfae", device: "#f3c6d6", firing: "#eceff3" };
+const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#c4ccd6", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
+const WAITS = { rows: "#b4c3d3", version: "#cdbde6", slot: "#eea489", process: "#edd08a", device: "#e79fbd", firing: "#d9dee4", "hand-over": "#8f9cab" };
+const MARKS = { died: "#b3261e" }, MARK = "#7a4fb5";
 const $ = (id) => document.getElementById(id);
 
 function el(tag, attributes = {}, ...children) {
@@ -86,7 +87,7 @@ function ticks(low, high, count) {
 }
 
 // Lines, bands between two lines, and points with bars, over one pair of axes.
-function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
+function chart({ lines = [], bands = [], points = [], across, up = "", least: low = Infinity /* where counts begin */, height = 340 }) {
   const canvas = surface(height);
   const xs = [], ys = [];
   const take = (x, ...all) => { for (const v of x) xs.push(v); for (const y of all) for (const v of y) if (Number.isFinite(v)) ys.push(v); };
@@ -94,10 +95,10 @@ function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
   bands.forEach((band) => take(band.x, band.low, band.high));
   points.forEach((each) => take([each.x], [each.y - each.bar, each.y + each.bar]));
   const least = (all) => all.reduce((a, b) => Math.min(a, b), Infinity), most = (all) => all.reduce((a, b) => Math.max(a, b), -Infinity);
-  const box = { left: 64, right: 16, top: 12, bottom: 40 };
-  let [x0, x1, y0, y1] = xs.length ? [least(xs), most(xs), least(ys), most(ys)] : [0, 1, 0, 1];
+  const box = { left: 64, right: 16, top: up ? 28 : 12, bottom: 40 };
+  let [x0, x1, y0, y1] = xs.length ? [least(xs), most(xs), Math.min(low, least(ys)), most(ys)] : [0, 1, 0, 1];
   const pad = (at) => Math.max(1, Math.abs(at) * 1e-6);
-  if (!apart(y0, y1)) [y0, y1] = [y0 - pad(y0), y1 + pad(y1)];
+  if (!apart(y0, y1)) [y0, y1] = [low < Infinity ? y0 : y0 - pad(y0), y1 + pad(y1)];
   if (!apart(x0, x1)) x1 = x0 + pad(x0);
   const draw = () => {
     const pen = canvas.pen(), wide = canvas.clientWidth - box.left - box.right, high = height - box.top - box.bottom;
@@ -105,11 +106,13 @@ function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
     canvas.px = px;
     pen.strokeStyle = "#e3e7ec"; pen.fillStyle = "#5f6b7a";
     pen.textAlign = "right";
-    for (const y of ticks(y0, y1, 5)) { pen.beginPath(); pen.moveTo(box.left, py(y)); pen.lineTo(box.left + wide, py(y)); pen.stroke(); pen.fillText(number(y), box.left - 6, py(y) + 4); }
+    for (const y of ticks(y0, y1, 5).filter((y) => low === Infinity || Number.isInteger(y))) { pen.beginPath(); pen.moveTo(box.left, py(y)); pen.lineTo(box.left + wide, py(y)); pen.stroke(); pen.fillText(number(y), box.left - 6, py(y) + 4); }
     pen.textAlign = "center";
-    for (const x of ticks(x0, x1, 7)) pen.fillText(number(x), px(x), height - box.bottom + 16);
+    const edge = (text) => canvas.clientWidth - pen.measureText(text).width / 2;
+    for (const x of ticks(x0, x1, 7)) pen.fillText(number(x), Math.min(px(x), edge(number(x))), height - box.bottom + 16);
     pen.fillText(across, box.left + wide / 2, height - 6);
-    const trace = (x, y) => x.forEach((each, i) => (i ? pen.lineTo(px(each), py(y[i])) : pen.moveTo(px(each), py(y[i]))));
+    pen.textAlign = "left"; pen.fillText(up, 4, 14);
+    const trace = (x, y) => x.forEach((each, i) => (i && Number.isFinite(y[i - 1]) ? pen.lineTo(px(each), py(y[i])) : pen.moveTo(px(each), py(y[i]))));
     for (const { x, low, high: top, color } of bands) {
       pen.beginPath(); trace(x, top); [...x.keys()].reverse().forEach((i) => pen.lineTo(px(x[i]), py(low[i])));
       pen.globalAlpha = 0.18; pen.fillStyle = color; pen.fill(); pen.globalAlpha = 1;
@@ -119,7 +122,7 @@ function chart({ lines = [], bands = [], points = [], across, height = 340 }) {
   };
   canvas.addEventListener("mousemove", (event) => {
     const at = event.offsetX, near = (x) => x.reduce((best, each, i) => (Math.abs(canvas.px(each) - at) < Math.abs(canvas.px(x[best]) - at) ? i : best), 0);
-    tip(event, lines.filter((line) => line.x.length).map((line) => { const i = near(line.x); return `${line.label}: ${number(line.y[i])} at ${number(line.x[i])}`; }).slice(0, 12).join("\n"));
+    tip(event, lines.filter((line) => line.x.length).map((line) => { const i = near(line.x); return `${line.label}: ${number(line.y[i], 6)} at ${number(line.x[i], 9)}`; }).slice(0, 12).join("\n"));
   });
   canvas.addEventListener("mouseleave", (event) => tip(event));
   new ResizeObserver(draw).observe(canvas);
@@ -164,9 +167,11 @@ async function showCurves(view, query) {
     const several = found.groups.filter((group) => group.runs > 1);
     // Who is choosing goes on choosing.
     if (!bar.contains(document.activeElement)) bar.replaceChildren(choose("what", found.columns.includes(what) ? found.columns : [what, ...found.columns], what), "over", choose("across", ["steps", "seconds", "updates"], across),
-      several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv");
+      runs ? el("button", { onclick: () => go({ runs: "" }) }, "all runs") : el("span", {}, "(tick runs on the left to see only these)"),
+      el("span", {}, several.length ? "line: mean of the runs that differ by their seed; band: from the lowest to the highest; both as far as all of them go" : "mean return of 100 episodes, or a column of progress.csv"));
     picture.replaceChildren(chart({
       across: found.across,
+      up: what,
       bands: several.map((group) => ({ ...group, color: color.get(group.name) })),
       lines: [...found.curves.map((curve, i) => ({ ...curve, label: curve.name, color: colorOf(curve, i), thin: several.some((group) => group.name === curve.group) })),
         ...several.map((group) => ({ x: group.x, y: group.mean, label: `${group.name}, mean of ${group.runs}`, color: color.get(group.name) }))],
@@ -177,26 +182,18 @@ async function showCurves(view, query) {
   });
 }
 
-const past = { time: [], slots: [], devices: [], queue: [] };
-let heldBefore = null;
+const past = { time: [], slots: [], devices: [], queue: [] }, GAP_SECONDS = 10;
 
 // The learners of a head's runs that lease devices: run, learner, device, and what each does or waits for now.
 const leasesOf = (found) => found.runs.filter((run) => !run.outcome && run.facts).flatMap((run) =>
   Object.entries(run.facts.leases || {}).map(([learner, device]) => ({ run, learner, device, now: (run.facts.waits || {})[learner] || "" })));
-// Devices that were held on average since the last look, null at the first one; of this machine, those that are held now.
-function devicesHeld(found, now) {
-  const sum = found.runs.reduce((all, run) => all + (run.facts?.usage?.device_seconds_held || 0), 0), before = heldBefore;
-  heldBefore = { now, sum };
-  if (found.pool) return found.pool.holders.length;
-  return before && now > before.now ? Math.max(0, sum - before.sum) / (now - before.now) : null;
-}
 
 function remember(found) {
-  const pool = found.pool || {}, alive = found.nodes.filter((node) => node.alive);
-  past.time.push(Date.now() / 1e3);
-  past.devices.push(devicesHeld(found, past.time.at(-1)));
-  past.slots.push(alive.reduce((sum, node) => sum + node.actors, 0));
-  past.queue.push((pool.queue || []).length + found.runs.filter((run) => run.waits_for).length);
+  const pool = found.pool || {}, alive = found.nodes.filter((node) => node.alive), now = Date.now() / 1e3;
+  const add = (time, slots, devices, queue) => Object.entries({ time, slots, devices, queue }).forEach(([name, value]) => past[name].push(value));
+  // Nobody looked meanwhile: what is not known is not drawn.
+  if (now - past.time.at(-1) > GAP_SECONDS) add(now, NaN, NaN, NaN);
+  add(now, alive.reduce((sum, node) => sum + node.actors, 0), found.pool ? pool.holders.length : leasesOf(found).length, (pool.queue || []).length + found.runs.filter((run) => run.waits_for).length);
   for (const each of Object.values(past)) if (each.length > 3600) each.shift();
 }
 
@@ -207,11 +204,10 @@ function showCluster(view) {
   const render = (found) => {
     remember(found);
     const pool = found.pool || { resources: [], holders: [], queue: [] }, began = past.time[0];
-    const line = (y) => { const there = [...y.keys()].filter((i) => y[i] !== null); return { x: there.map((i) => past.time[i] - began), y: there.map((i) => y[i]) }; };
-    const names = [["slots", "actors that take part"], ["devices", found.pool ? "leases held on this machine" : "devices held by learners"], ["queue", "waiting"]];
+    const names = [["slots", "actors that take part"], ["devices", found.pool ? "leases held on this machine" : "devices that learners lease"], ["queue", "waiting"]];
     view.replaceChildren(
       el("h3", {}, "Nodes"), table(["node", "state", "slots", "actors", "CPU", "memory", "devices", "runs"], found.nodes.map((node) => [node.name, node.alive ? node.leaves || "alive" : `gone for ${seconds(node.silent_seconds)}`, node.slots, node.actors, `${Math.round(node.cpu * 100)}%`, `${Math.round(node.memory * 100)}%`, node.devices, Object.entries(node.runs).map(([run, n]) => `${run} ${n}`).join(", ")])),
-      el("h3", {}, "Over time, while this page is open"), chart({ across: "seconds", height: 200, lines: names.map(([name, label], i) => ({ ...line(past[name]), label, color: COLORS[i] })) }),
+      el("h3", {}, "Over time, while this view is open"), chart({ across: "seconds", height: 200, least: 0, lines: names.map(([name, label], i) => ({ x: past.time.map((t) => t - began), y: past[name], label, color: COLORS[i] })) }),
       keys(names.map(([, label], i) => [label, COLORS[i]])),
       ...(found.pool ? ofMachine(found.pool) : ofLearners(found)),
       el("h3", {}, "Who waits"), table(["who", "for", "since", "lacks"], [...pool.queue.map((who) => [who.workload, [who.what, ...who.beside].join(" and "), seconds(who.waited_seconds), who.missing.join("; ") || who.why]), ...found.runs.filter((run) => run.waits_for).map((run) => [run.name, run.waits_for, "", ""])]),
@@ -226,14 +222,14 @@ function showBill(view) {
     const cost = found.total.cost !== undefined ? [`cost ${found.currency}`] : [];
     const row = (name, user, each) => [name, user, ...names.map((n) => each.usage[n]), Object.entries(each.usage.waits).filter(([, s]) => s >= 0.05).map(([what, s]) => `${what} ${seconds(s)}`).join(", "), ...(cost.length ? [each.cost] : [])];
     view.replaceChildren(table(["run", "user", "CPU s held", "CPU s used", "device s held", "device s used", "parked MB·s", "bytes moved", "waited", ...cost],
-      [...found.runs.map((each) => row(each.name, each.user, each)), ...Object.entries(found.users).map(([user, each]) => row("all", user, each)), row("all", "", found.total)]),
+      [...found.runs.map((each) => row(each.name, each.user, each)), ...Object.entries(found.users).map(([user, each]) => row("all of this user", user, each)), row("all", "all", found.total)]),
     ...Object.entries(found.damage).map(([name, why]) => el("p", {}, `${name}: ${why}`)));
   });
 }
 
 // -- views of a run -----------------------------------------------------------------------------
 
-const colorOf = (what, facts = {}) => (what.startsWith("wait") ? WAITS[facts.for || what.slice(9)] || KINDS.wait : KINDS[what] || COLORS[[...what].reduce((sum, c) => sum + c.charCodeAt(0), 0) % COLORS.length]);
+const colorOf = (what, facts = {}) => (what.startsWith("wait") ? WAITS[facts.for || what.slice(9).split(":")[0]] || KINDS.wait : KINDS[what] || COLORS[[...what].reduce((sum, c) => sum + c.charCodeAt(0), 0) % COLORS.length]);
 const kindOf = (span) => (span.kind === "start" && span.facts.to ? "moved" : ["wait", "start", "part", "firing"].includes(span.kind) ? span.kind : span.name);
 // Drawn as a thin bar below what it is within.
 const isWithin = (span) => span.kind === "part" || span.kind === "rest";
@@ -260,6 +256,7 @@ async function showTimeline(view, query, name) {
       if (follow && found.end > until) { const wide = until - since; [since, until] = [found.end - wide, found.end]; }
       history.replaceState(null, "", `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: since, to: until })}`);
       fault("");
+      if (follow) tip({}, "");  // it would tell of what was there before
       draw();
     } catch (error) { if (!isLate()) fault(error.message); }
   };
@@ -274,10 +271,10 @@ async function showTimeline(view, query, name) {
     for (const span of found.spans) {
       const kind = kindOf(span), x = px(span.from), wide = Math.max(px(span.to) - x, kind === "firing" ? 2 : 0.6), within = isWithin(span);
       if (x > right || x + wide < LEFT) continue;
-      if (span.kind !== "part") seen.set(kind === "wait" ? `wait for ${span.facts.for || "?"}` : kind, colorOf(kind, span.facts));
+      seen.set(span.kind === "part" ? "part of an update" : kind === "wait" ? `wait for ${span.facts.for || "?"}` : kind, colorOf(kind, span.facts));
       pen.fillStyle = colorOf(kind, span.facts);
       pen.fillRect(x, row.get(span.member) + (within ? 17 : 3), wide, within ? 5 : ROW - 6);
-      if (wide > 46 && !within) { pen.fillStyle = kind === "wait" ? "#5f6b7a" : "#fff"; pen.save(); pen.beginPath(); pen.rect(x, 0, wide, 1e5); pen.clip(); pen.fillText(kind === "wait" && span.facts.who ? `for ${span.facts.who}` : span.name, x + 4, row.get(span.member) + 14); pen.restore(); }
+      if (wide > 46 && !within) { pen.fillStyle = kind === "wait" ? "#1d2733" : "#fff"; pen.save(); pen.beginPath(); pen.rect(x, 0, wide, 1e5); pen.clip(); pen.fillText(kind === "wait" ? `for ${span.facts.who || span.facts.for || "?"}` : span.name, x + 4, row.get(span.member) + 14); pen.restore(); }
     }
     for (const column of found.columns) {
       const x = px(column.from), wide = px(column.to) - x;
@@ -286,7 +283,7 @@ async function showTimeline(view, query, name) {
         for (const [what, share] of Object.entries(shares).sort(([a], [b]) => a.startsWith("wait") - b.startsWith("wait"))) { const high = share * (ROW - 6); seen.set(what, colorOf(what)); pen.fillStyle = colorOf(what); pen.fillRect(x, top, wide + 0.5, high); top += high; }
       }
     }
-    for (const mark of found.marks) { pen.fillStyle = mark.name === "died" ? "#b3261e" : "#7a4fb5"; pen.fillRect(px(mark.at) - 1, mark.member ? row.get(mark.member) : 0, 2, mark.member ? ROW : members.length * ROW); }
+    for (const mark of found.marks) { seen.set(mark.name, MARKS[mark.name] || MARK); pen.fillStyle = seen.get(mark.name); pen.fillRect(px(mark.at) - 1, mark.member ? row.get(mark.member) : 0, 2, mark.member ? ROW : members.length * ROW); }
     if (chosen) {
       pen.strokeStyle = "#10161d"; pen.lineWidth = 1.2;
       pen.strokeRect(px(chosen.from), row.get(chosen.member) + 2, Math.max(2, px(chosen.to) - px(chosen.from)), ROW - 4);
@@ -363,28 +360,29 @@ function showLags(view, query, name) {
 
 function showWiring(view, query, name) {
   const render = async () => {
-    const found = await ask(`runs/${enc(name)}/wiring`), place = new Map(), WIDE = 210;
+    const found = await ask(`runs/${enc(name)}/wiring`), place = new Map(), WIDE = 250;
     const roles = found.nodes.filter((node) => node.kind === "role").sort((a, b) => (b.name === "actors") - (a.name === "actors")), stores = found.nodes.filter((node) => node.kind !== "role");
-    roles.forEach((node, i) => place.set(node.name, { x: i % 2 ? 715 : 5, y: 80 + Math.floor(i / 2) * 180 }));
-    stores.forEach((node, i) => place.set(node.name, { x: 360, y: 10 + i * 140 }));
+    roles.forEach((node, i) => place.set(node.name, { x: i % 2 ? 845 : 5, y: 80 + Math.floor(i / 2) * 180 }));
+    stores.forEach((node, i) => place.set(node.name, { x: 425, y: 10 + i * 140 }));
     const high = Math.max(...[...place.values()].map((each) => each.y), 0) + 80, s = { svg: true };
-    const svg = el("svg", { ...s, viewBox: `0 0 930 ${high}`, width: 930, height: high, role: "img" });
+    const svg = el("svg", { ...s, viewBox: `0 0 1100 ${high}`, width: 1100, height: high, role: "img" });
     svg.append(el("defs", s, el("marker", { ...s, id: "tip-of-arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, orient: "auto" }, el("path", { ...s, d: "M0 0 L8 4 L0 8 z", fill: "#5f6b7a" }))));
-    const pairs = new Map();
+    const pairs = new Map(), labels = [], kinds = new Map(found.nodes.map((node) => [node.name, node.kind]));
     for (const edge of found.edges) {
       const a = place.get(edge.from), b = place.get(edge.to), right = b.x > a.x, below = b.x === a.x, key = [edge.from, edge.to].sort().join(), n = pairs.get(key) || 0;
       pairs.set(key, n + 1);
       const x1 = below ? a.x + WIDE / 2 : right ? a.x + WIDE : a.x, x2 = below ? x1 : right ? b.x : b.x + WIDE, y1 = a.y + (below ? 54 : 18 + n * 16), y2 = b.y + (below ? 0 : 18 + n * 16), bend = (x2 - x1) / 2;
       const rate = edge.per_second === null || edge.per_second === undefined ? "" : ` ${number(edge.per_second, 3)}/s`;
-      const label = edge.target ? `${edge.target}${rate}` : "writes";
-      svg.append(el("path", { ...s, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`, fill: "none", stroke: edge.target ? "#0b5cad" : "#9aa5b1", "stroke-width": 1.6, "marker-end": "url(#tip-of-arrow)" }, el("title", s, edge.target ? `${edge.trigger}\n${facts(edge.settings)}` : "writes")),
-        el("text", { ...s, x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle" }, label));
+      const does = edge.target || (kinds.get(edge.from) === "role" ? "writes" : "is bound by"), label = `${does}${rate}`;
+      svg.append(el("path", { ...s, d: `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`, fill: "none", stroke: edge.target ? "#0b5cad" : "#9aa5b1", "stroke-width": 1.6, "marker-end": "url(#tip-of-arrow)" }, el("title", s, edge.target ? `${edge.trigger}\n${facts(edge.settings)}` : does)));
+      labels.push(el("text", { ...s, x: (x1 + x2) / 2, y: (y1 + y2) / 2 - 5, "text-anchor": "middle", class: "of-edge" }, label));
     }
+    svg.append(...labels);
     for (const node of found.nodes) {
       const { x, y } = place.get(node.name), box = { role: ["#eaf2fb", 6], rows: ["#fdf3e4", 0], object: ["#eef7ee", 0], clock: ["#f4f4f4", 0] }[node.kind];
       svg.append(el("rect", { ...s, x, y, width: WIDE, height: 54, rx: box[1], fill: box[0], stroke: "#b9c3ce" }), el("text", { ...s, x: x + 10, y: y + 21 }, node.name), el("text", { ...s, x: x + 10, y: y + 41, class: "said" }, node.said));
     }
-    view.replaceChildren(svg, table(["fires", "trigger", "watches", "settings", "of late"], found.edges.filter((edge) => edge.target).map((edge) => [edge.target, edge.trigger, edge.from, shortened(facts(edge.settings).replaceAll("\n", ", ")), edge.per_second ? `${number(edge.per_second, 3)} per second` : ""])));
+    view.replaceChildren(svg, table(["fires", "trigger", "watches", outcomes.get(shown(name)) ? "at its end" : "of late", "settings"], found.edges.filter((edge) => edge.target).map((edge) => [edge.target, edge.trigger, edge.from, edge.per_second ? `${number(edge.per_second, 3)} per second` : "", shortened(facts(edge.settings).replaceAll("\n", ", "))])));
   };
   repeat(view, () => render().catch((error) => fault(error.message)), 2000);
   return render();
@@ -394,9 +392,13 @@ async function showLogs(view, query, name) {
   let log = query.get("log") || "", offset = -20000, text = "";
   const out = el("pre"), choice = el("select", { "aria-label": "log", onchange: (event) => { location.hash = `#/run/${enc(name)}/logs?log=${enc(event.target.value)}`; } });
   view.append(el("div", { class: "bar" }, "log of", choice), out);
+  if (!log) {
+    const { logs } = await ask(`runs/${enc(name)}/logs`);
+    log = logs.includes("run") ? "run" : logs[0] || "run";
+  }
   const more = alone(async () => {
     const found = await ask(`runs/${enc(name)}/logs?${new URLSearchParams({ log, offset })}`);
-    if (!choice.children.length) choice.append(...found.logs.map((each) => el("option", { value: each, ...(each === (log || "run") ? { selected: "" } : {}) }, each)));
+    if (!choice.children.length) choice.append(...found.logs.map((each) => el("option", { value: each, ...(each === log ? { selected: "" } : {}) }, each)));
     const low = out.scrollTop + out.clientHeight >= out.scrollHeight - 8;
     offset = found.next;
     if (!found.text && text) return;
@@ -411,11 +413,11 @@ async function showLogs(view, query, name) {
 function showRun(view, query, name) {
   return whileLive(view, [name], `runs/${enc(name)}`, (found) => {
     const told = found.facts || {};
-    const known = [["state", found.outcome || found.state], ["why", found.why], ["waits for", found.waits_for], ["steps", told.steps], ["updates", told.updates], ["version", told.version], ["steps per second", told.steps_per_second], ["mean return of 100 episodes", told.mean_return_100], ["lag, mean and most", told.lag_mean === undefined || told.lag_mean === null ? "" : `${number(told.lag_mean)}, ${told.lag_max}`], ["rows lost", told.rows_lost], ["restarts", told.restarts], ["actors", found.actors], ["folder", found.folder], ["seed", found.config.seed], ["journal", found.journal.damage || `${number(found.journal.bytes / 1e6)} MB, ${seconds(found.journal.to)}`]];
-    view.replaceChildren(table(["", ""], known.filter(([, value]) => value !== "" && value !== undefined && value !== null)));
+    const known = [["state", found.outcome || found.state], ["why", found.why], ["waits for", found.waits_for], ["steps", told.steps], ["updates", told.updates], ["version", told.version], ["steps per second", told.steps_per_second], ["mean return of 100 episodes", told.mean_return_100], ["lag, mean and most", told.lag_mean === undefined || told.lag_mean === null ? "" : `${number(told.lag_mean)}, ${told.lag_max}`], ["rows lost", told.rows_lost], ["restarts", told.restarts], ["actors", found.actors], ["folder", found.folder], ["seed", found.config?.seed], ["journal", found.journal && (found.journal.damage || `${number(found.journal.bytes / 1e6)} MB, ${seconds(found.journal.to)}`)]];
+    view.replaceChildren(table(["", ""], known.filter(([, value]) => value !== "" && value !== undefined && value !== null).map(([what, value]) => [what, typeof value === "number" ? number(value, 9) : value])));
     const waits = Object.entries(told.waits || {});
-    if (waits.length && !found.outcome) view.append(el("h3", {}, "What members wait for now"), table(["member", "waits for"], waits));
-    view.append(el("h3", {}, "Settings"), table(["", ""], Object.entries(found.config.settings || {}).map(([key, value]) => [key, value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)])));
+    if (waits.length && !found.outcome) view.append(el("h3", {}, "What members do now"), table(["member", ""], waits));
+    view.append(el("h3", {}, "Settings"), table(["", ""], Object.entries(found.config?.settings || {}).map(([key, value]) => [key, value === null ? "" : typeof value === "object" ? JSON.stringify(value) : String(value)])));
   });
 }
 
@@ -425,7 +427,12 @@ const ALL = { curves: ["Curves", showCurves], cluster: ["Cluster", showCluster],
 const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", showPath], lags: ["Lag", showLags], wiring: ["Wiring", showWiring], logs: ["Logs", showLogs], run: ["About", showRun] };
 let stream = null, hears = () => {}, turn = 0, failed = false, outcomes = new Map();  // failed: the head was away when the view was drawn
 
-const fault = (text) => { $("fault").textContent = text; };
+// What the view, and what the stream of news has to complain of: each takes back its own only.
+const faults = { view: "", stream: "" };
+function fault(text, of = "view") {
+  faults[of] = text;
+  $("fault").textContent = [...new Set(Object.values(faults))].filter(Boolean).join("\n");
+}
 // Browsers have few connections to a host for all of their tabs: one that nobody looks at holds none.
 function listen(run, say) {
   hears = () => { if (!document.hidden) hear(run, say); };
@@ -435,9 +442,9 @@ function deafen() { stream?.close(); stream = null; }
 document.addEventListener("visibilitychange", () => { deafen(); hears(); });
 function hear(run, say) {
   const events = stream = new EventSource(`api/events?run=${enc(run)}`);
-  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : ""); if (found.error) return; if (failed) show(); else say(found); };
+  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : "", "stream"); if (found.error) return; if (failed) show(); else say(found); };
   // A stream that was refused is closed: the view's own question was, too, and says why.
-  events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back."); };
+  events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back.", "stream"); };
 }
 // Calls made while one is under way share its answer.
 function alone(act) {
@@ -470,7 +477,7 @@ async function whileLive(view, names, path, draw) {
 // ``said``: what was answered before, if it asks again.
 async function show(said = "") {
   const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(dec);
-  deafen(); hears = () => {}; fault(""); tip({}, ""); failed = false;
+  deafen(); hears = () => {}; fault(""); fault("", "stream"); tip({}, ""); failed = false;
   const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
   $("title").textContent = run || title;
   document.title = `${run || title} · ARTOS`;
@@ -479,7 +486,7 @@ async function show(said = "") {
   $("views").replaceChildren(...(run ? Object.entries(ONE).map(([key, [name]]) => el("a", { href: `#/run/${enc(run)}/${key}`, class: draw === ONE[key][1] ? "here" : "" }, name)) : []));
   const waits = said && el("p", {}, said), view = el("section", { id: "view", "data-view": word || "curves" }, waits);
   $("view").replaceWith(view);
-  if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm} on ${told.env}`, told.steps && `${number(told.steps, 9)} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${number(told.steps_per_second)} steps/s`, found.why].filter(Boolean).join(" · "); });
+  if (run) listen(run, (found) => { const told = found.facts || {}; $("about").textContent = [found.outcome || found.state, told.algorithm && `${told.algorithm}${told.env ? ` on ${told.env}` : ""}`, told.steps && `${told.steps.toLocaleString("en")} steps`, told.version >= 0 && `version ${told.version}`, told.steps_per_second && `${Math.round(told.steps_per_second).toLocaleString("en")} steps/s`, found.why].filter(Boolean).join(" · "); });
   try {
     await draw(view, new URLSearchParams(query), run);
     if (waits) waits.remove();
@@ -494,10 +501,22 @@ async function show(said = "") {
   if (mine === turn) view.setAttribute("data-ready", "");
 }
 
+// The runs that are ticked in the view of curves; null in another view.
+function curvesOf(hash) {
+  const [path, query = ""] = hash.slice(2).split("?");
+  return ["", "curves"].includes(path) ? (new URLSearchParams(query).get("runs") || "").split(",").filter(Boolean) : null;
+}
+function toggle(name) {
+  const query = new URLSearchParams(location.hash.split("?")[1] || ""), drawn = curvesOf(location.hash);
+  query.set("runs", (drawn.includes(name) ? drawn.filter((each) => each !== name) : [...drawn, name]).join(","));
+  location.hash = `#/curves?${query}`;
+}
+
 const list = alone(async () => {
   const { runs } = await ask("runs"), sought = $("find").value.toLowerCase(), here = dec((location.hash.match(/^#\/run\/([^/]*)/) || [])[1] || "");
   outcomes = new Map(runs.map((run) => [shown(run.name), run.outcome]));
-  $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: shown(run.name) === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
+  const drawn = curvesOf(location.hash), tick = (run) => drawn && el("input", { type: "checkbox", "aria-label": `curves of ${run.name}`, ...(drawn.includes(shown(run.name)) ? { checked: "" } : {}), onchange: () => toggle(shown(run.name)) });
+  $("runs").replaceChildren(...runs.filter((run) => run.name.toLowerCase().includes(sought)).reverse().slice(0, 500).map((run) => el("li", {}, tick(run), el("a", { href: `#/run/${enc(run.name)}/timeline`, title: `${run.name}: ${run.outcome || run.state}`, class: shown(run.name) === here ? "here" : "" }, el("span", { class: `dot ${/^[a-z]+$/.test(run.state) ? run.state : ""}` }), run.name))));
   if (!runs.length) $("runs").replaceChildren(el("li", {}, "there are no runs"));
 });
 

@@ -101,6 +101,17 @@ def test_what_actors_are_waited_for_they_write() -> None:
     assert ("actors", "actors/episodes_ended") in {(edge.begin, edge.end) for edge in found}
 
 
+@pytest.mark.parametrize(
+    ("fires", "target"), [(RoundTrigger(), ""), (ObjectKeyTrigger(), "actors.sample")]
+)
+def test_weights_reach_actors_whatever_fires_their_rounds(fires: Trigger, target: str) -> None:
+    found = edges({"actors.sample": fires.encode()}, steps_per_second=50.0)
+    to_actors = [e.target for e in found if (e.begin, e.end) == ("learner/model_param", "actors")]
+    assert to_actors == [target]
+    (writes,) = (e for e in found if (e.begin, e.end) == ("actors", "rows"))
+    assert writes.per_second == 50
+
+
 def test_a_short_name_is_of_the_first_learner() -> None:
     names = ("policy", "model")
     table = {f"{name}.update": DataKeyTrigger(("obs",), size=8).encode() for name in names}

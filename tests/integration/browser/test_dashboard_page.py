@@ -256,6 +256,63 @@ def test_a_fault_is_said_on_the_page(tab: Tab, address: str) -> None:
     assert "there is no run 'nothing'" in tab.wait(FAULT, SECONDS)
 
 
+ABOUT = "(document.getElementById('about')?.textContent ?? '')"  # the page may not be there yet
+
+
+def test_a_fault_stays_as_long_as_it_is_true(tab: Tab, address: str) -> None:
+    """News of the run that come meanwhile do not take it back."""
+    tab.open(f"{address}#/run/live/path?version=999999")
+    tab.wait(f"{FAULT} !== ''", SECONDS)
+    for _ in range(2):
+        now = tab.wait(f"{ABOUT}.includes('steps') && {ABOUT}", SECONDS)
+        tab.wait(f"{ABOUT} !== {json.dumps(now)}", SECONDS)
+    assert "999999" in tab.value(FAULT)
+
+
+@pytest.mark.parametrize("view", ONE)
+def test_a_run_whose_journal_is_gone_says_so_or_shows_what_there_is(
+    tab: Tab, runs: Path, tmp_path: Path, view: str
+) -> None:
+    folder = tmp_path / "runs" / "bare"
+    shutil.copytree(runs / "over", folder)
+    (folder / "journal.jsonl").unlink()
+    with serving("--runs", folder.parent) as address:
+        tab.open(f"{address}#/run/bare/{view}")
+        tab.wait(f"{ABOUT}.includes('steps')", SECONDS)
+        tab.wait("document.querySelector('#view[data-ready]') !== null", SECONDS)
+        said = tab.value(FAULT)
+        assert said.count("journal.jsonl") == 1 if said else tab.value(TEXT)
+
+
+def test_the_log_that_is_shown_is_the_one_that_is_named(
+    tab: Tab, runs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "runs" / "killed"
+    shutil.copytree(runs / "over", folder)
+    for log in (folder / "logs").iterdir():
+        log.unlink()
+    (folder / "logs" / "actor-0.log").write_text("said by actor 0\n")
+    with serving("--runs", folder.parent) as address:
+        assert "said by actor 0" in look(tab, address, "run/killed/logs")
+        assert tab.value("document.querySelector('select').value") == "actor-0"
+
+
+def test_runs_are_ticked_to_see_only_their_curves(tab: Tab, address: str) -> None:
+    look(tab, address, "curves")
+    for name, drawn in (("over", ["over"]), ("killed", ["over", "killed"]), ("over", ["killed"])):
+        tick = f"document.querySelector('[aria-label=\"curves of {name}\"]')"
+        tab.wait(f"{tick} !== null")
+        tab.value(f"{tick}.click()")
+        tab.wait(
+            f"new URLSearchParams(location.hash.split('?')[1]).get('runs') === '{','.join(drawn)}'"
+        )
+        keys = "[...document.querySelectorAll('.key')].map((key) => key.textContent).sort().join()"
+        tab.wait(f"{keys} === '{','.join(sorted(drawn))}'")
+    look(tab, address, "bill")
+    assert tab.value("document.querySelectorAll('#runs input').length") == 0
+    assert tab.errors == []
+
+
 def before(tab: Tab, script: str) -> None:
     """Have pages that are opened from now on run this before their own module."""
     tab.tell("Page.addScriptToEvaluateOnNewDocument", source=script)
@@ -346,17 +403,17 @@ def test_a_name_that_is_no_text_does_not_hide_the_others(
         assert tab.errors == []
 
 
-def test_how_many_devices_a_head_lends_is_not_said_before_it_is_known(
-    tab: Tab, address: str
-) -> None:
+def test_devices_of_a_head_are_those_that_learners_lease(tab: Tab, address: str) -> None:
+    """A learner that computes without a lease holds none."""
     before(
         tab,
         """window.EventSource = class extends EventSource {
       set onmessage(act) {
         super.onmessage = ({data}) => {
           const found = JSON.parse(data), usage = {device_seconds_held: performance.now() / 500};
-          const run = {...found.runs[0], outcome: "done", facts: {usage}};
-          act({data: JSON.stringify({...found, pool: null, runs: [run]})});
+          const run = (leases) => ({...found.runs[0], outcome: "", facts: {usage, leases}});
+          const runs = [run({}), run({learner: "cpu:a", model: "cpu:b"})];
+          act({data: JSON.stringify({...found, pool: null, runs})});
         };
       }
     }""",
@@ -365,8 +422,7 @@ def test_how_many_devices_a_head_lends_is_not_said_before_it_is_known(
     tab.wait("document.querySelector('canvas') !== null")
     tip, place = "document.getElementById('tip')", "document.querySelector('canvas')"
     move = f"{place}.dispatchEvent(new MouseEvent('mousemove', {{clientX: 0, clientY: 0}}))"
-    told = tab.wait(f"{move}, {tip}.textContent.includes('held by learners') && {tip}.textContent")
-    assert "devices held by learners: 2" in told or "devices held by learners: 1.9" in told
+    tab.wait(f"{move}, {tip}.textContent.includes('devices that learners lease: 2 at')")
 
 
 def test_the_path_of_a_version_is_that_of_the_learner_that_is_chosen(
