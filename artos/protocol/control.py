@@ -202,6 +202,7 @@ class BranchRun(Message, frozen=True, tag=True):
     request: Count = 0
     weights: Line = ""
     best: bool = False
+    seconds: Seconds = 0.0
 
 
 class RunBranched(Message, frozen=True, tag=True):

@@ -83,6 +83,8 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
     They act with the weights that the actor has bound, or with the newest ones that the run in the
     folder ``weights`` has saved; ``best``: with those of its best evaluation. If that folder is on
     another machine, these are in the file ``sent``.
+
+    What has not ended after ``seconds`` (0: no limit) is ended.
     """
 
     file: Line
@@ -96,6 +98,7 @@ class Branch(msgspec.Struct, frozen=True, tag=True):
     weights: Line = ""
     best: bool = False
     sent: Line = ""
+    seconds: Seconds = 0.0
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):

@@ -38,7 +38,7 @@ def result(
             "so_far": {"return": said.total, "steps": said.steps},
             "children": [
                 {
-                    "return": child.total,
+                    "return": None if child.fault else child.total,
                     "steps": child.steps,
                     "ended": child.ended,
                     "seed": child.seed,

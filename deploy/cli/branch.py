@@ -9,15 +9,25 @@ from typing import Any
 
 from artos.errors import Refused
 from artos.runs.exit_status import ExitStatus
-from deploy.cli.common import add_deadline, add_finished, add_json, folder_of_run, print_json
+from artos.system.printable import printable
+from deploy.cli.common import add_deadline, add_json, folder_of_run, print_json
 from deploy.cli.parser import Parser, whole
 
 _END = "END"
+_ELSEWHERE = (
+    "{}: an episode is continued on the machine of the head, where the folder of its live run is: "
+    "run this command there, and give that folder"
+)
 
 
 def add_to(parser: Parser) -> None:
     """Add the flags of ``artos branch``."""
-    add_finished(parser)
+    parser.add_argument(
+        "run", metavar="RUN", help="a live run's folder on this machine, or its name in --runs"
+    )
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs"), metavar="DIR", help="default: runs"
+    )
     parser.add_argument("--actor", type=whole, default=0, metavar="N", help="default: 0")
     parser.add_argument(
         "--env", type=whole, default=0, metavar="N", help="which of its environments; default: 0"
@@ -42,7 +52,7 @@ def add_to(parser: Parser) -> None:
         help="act with the version with the best evaluation (--set evaluate_every=N), of --with or "
         "of RUN itself",
     )
-    add_deadline(parser, 600.0, "how long to wait for them")
+    add_deadline(parser, 600.0, "after which what has not ended is ended")
     add_json(parser)
     parser.set_defaults(command=branch_run)
 
@@ -53,9 +63,11 @@ def branch_run(options: argparse.Namespace) -> int:
 
     until = None
     if options.until != _END:
-        if not options.until.isdigit():
+        if not options.until.isdecimal():
             raise Refused([f"--until {options.until}: give a number of steps, or {_END}"])
         until = int(options.until)
+    if "@" in options.run:
+        raise Refused([_ELSEWHERE.format(options.run)])
     other = None if options.other is None else folder_of_run(options, run=options.other)
     found = branch(
         folder_of_run(options), options.actor, options.times, env=options.env, until=until,
@@ -84,7 +96,7 @@ def _text(found: dict[str, Any]) -> str:
     ]
     for number, child in enumerate(children):
         if child["fault"]:
-            lines.append(f"{number:>5} {child['fault'].strip().splitlines()[-1]}")
+            lines.append(f"{number:>5} {printable(child['fault'].strip().splitlines()[-1])}")
         else:
             end = "" if child["ended"] else "  not at its end"
             lines.append(f"{number:>5} {child['return']:>10g} {child['steps']:>7}{end}")

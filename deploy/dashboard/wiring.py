@@ -85,7 +85,7 @@ def wiring(shape: Shape, facts: RunFacts | None, rates: Mapping[str, float]) -> 
             edges.append(Edge(source, to.role, target, name, settings, rates.get(target)))
         if to.samples:
             stores.setdefault(_ROWS, Node(_ROWS, _ROWS, _of_store(_ROWS, facts, learners)))
-            speed = facts and facts.steps_per_second if to.role == ACTORS else None
+            speed = facts.steps_per_second if facts and to.role == ACTORS else None
             edges.append(Edge(to.role, _ROWS, per_second=speed))
     weights = f"{first}/{MODEL_PARAM}"
     fires = any((each.begin, each.end) == (weights, ACTORS) for each in edges)

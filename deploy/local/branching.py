@@ -18,6 +18,8 @@ from head.records.run_lock import is_live
 MOST = 1000
 """Continuations of one order."""
 _LOOK = 0.05  # seconds
+_GRACE = 20.0
+"""Seconds in which what has ended in time is told, and the rest is ended."""
 _ANOTHER = "the process of {} that was asked has ended, and another one goes on: ask again"
 
 
@@ -41,13 +43,15 @@ def branch(
 
     Returns how (``by``), from where (``row``, ``version``, ``digest`` of what was seen, ``so_far``)
     and by child ``return``, ``steps``, ``ended``, ``seed``, ``digest``, and the ``version`` that
-    acted, of the run in ``weights`` ("": the actor's own). The run goes on.
+    acted, of the run in ``weights`` ("": the actor's own). Of one that failed, or had not ended
+    within so many ``seconds`` and was ended, ``fault`` says why, and ``return`` is None. The run
+    goes on.
 
     Raises:
         NotRunning: the run is not live.
         NotBranched: it was killed meanwhile.
         Refused: the episode cannot be continued, or not with those weights; all that is wrong.
-        DeadlineExceeded: not all continuations ended within so many ``seconds``.
+        DeadlineExceeded: nothing was told long after these ``seconds``.
     """
     faults = []
     if not 0 < times <= MOST:
@@ -56,12 +60,13 @@ def branch(
         faults.append(f"until={until}: give a number of steps from 1, or END")
     if faults:
         raise Refused(faults)
-    deadline = Deadline(seconds)
+    deadline = Deadline(seconds + _GRACE)
     if best and weights is None:
         weights = run
     order = BranchRun(
         run.name, actor, times, env, until or 0, seed, greedy,
         weights="" if weights is None else str(weights.resolve()), best=best,
+        seconds=seconds,
     )  # fmt: skip
     file, process = run / control.branch(run, order).file, control.board_told(run)
     while not file.exists():
@@ -71,7 +76,8 @@ def branch(
         if gone and not file.exists():
             raise NotBranched(gone)
         if deadline.left <= 0:
-            raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", seconds)
+            waited = seconds + _GRACE
+            raise DeadlineExceeded(f"the continuations of actor {actor}'s episode", waited)
         time.sleep(min(_LOOK, deadline.left))
     found: dict[str, Any] = msgspec.json.decode(contents(file))
     if fault := found.pop("fault"):

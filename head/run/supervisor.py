@@ -278,7 +278,7 @@ class Supervisor(Loop):
         order = Branch(
             str(self._site.branch_path(number)), request.times, request.env, request.steps,
             request.seed, request.greedy, tuple(sorted(os.sched_getaffinity(0))),
-            weights=request.weights, best=request.best,
+            weights=request.weights, best=request.best, seconds=request.seconds,
         )  # fmt: skip
         member = Member(ACTORS, request.actor)
         try:

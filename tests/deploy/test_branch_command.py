@@ -68,7 +68,28 @@ def test_a_run_that_is_not_there_is_refused(
     found = capsys.readouterr().err
     assert "times=0" in found
     assert "until=0" in found, "both at once"
+    assert main(["branch", "live@head:1", "--times", "1"]) == 2
+    assert "on the machine of the head" in capsys.readouterr().err
+    assert main(["branch", "live", "--times", "1", "--until", "²"]) == 2
+    assert "give a number of steps" in capsys.readouterr().err
     assert asked == []
+
+
+def test_how_long_they_have_is_part_of_the_order(asked: list[BranchRun]) -> None:
+    assert main(["branch", "live", "--times", "1", "--deadline", "4"]) == 0
+    assert [order.seconds for order in asked] == [4.0]
+
+
+def test_what_a_continuation_raised_is_shown_as_text(
+    asked: list[BranchRun], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CHILD, "fault", "Traceback\nValueError: \x1b[31mred\n")
+    monkeypatch.setitem(CHILD, "return", None)
+    assert main(["branch", "live", "--times", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "ValueError: " in said
+    assert "\x1b" not in said
+    assert "return  mean" not in said
 
 
 def test_nobody_waits_for_a_process_that_has_gone(

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ _OF_ALL = 2
 _DIED = "the process of actor {} ended before its episode could be branched: ask again"
 _LEFT = "actor {} goes to another node: ask again once it is there"
 _OVER = "the run, or its part on this node, ended before that: ask again if it goes on"
+_LATE = "it had not ended after {:g} s, and was ended: let it end after some steps, or wait longer"
 _NOT_MADE = "it was not made, as the one that makes them ended: see logs/actor-{}.log"
 
 
@@ -47,6 +49,8 @@ class _UnderWay:
     copies: Copies | None = None
     cut: str = ""
     """Why continuations that have told nothing yet will not."""
+    due: float = inf
+    """When it is ended."""
 
 
 class Branches(Closing):
@@ -76,7 +80,8 @@ class Branches(Closing):
         rounds.
         """
         self._records[member].begin_branch()
-        self._under_way.append(_UnderWay(member, order, tell))
+        due = self._clock.now() + order.seconds if order.seconds else inf
+        self._under_way.append(_UnderWay(member, order, tell, due=due))
         self.look()
 
     def heard(self, member: Member, branched: Branched) -> None:
@@ -107,15 +112,19 @@ class Branches(Closing):
         If it has not, ask again.
         """
         for each in self._of(member):
-            each.cut = _LEFT.format(member.rank)
-            if not each.sent:
-                self._finish(each, each.cut)
-            elif each.stem is not None:
-                each.stem.signal(signal.SIGKILL)
-            elif each.copies is not None:
-                self._finish(each, "")
+            self._cut(each, _LEFT.format(member.rank))
         self.look()
         return not self._of(member)
+
+    def _cut(self, each: _UnderWay, why: str) -> None:
+        """End what continues the episode: at once, or once the actor has answered."""
+        each.cut = why
+        if not each.sent:
+            self._finish(each, why)
+        elif each.stem is not None:
+            each.stem.signal(signal.SIGKILL)
+        elif each.copies is not None:
+            self._finish(each, "")
 
     def _of(self, member: Member) -> list[_UnderWay]:
         return [each for each in self._under_way if each.member == member]
@@ -126,6 +135,10 @@ class Branches(Closing):
             if each not in self._under_way:
                 continue  # what is prepared below looks here, too, and has finished it
             record = self._records[each.member]
+            if each.due <= self._clock.now():
+                self._cut(each, each.cut or _LATE.format(each.order.seconds))
+            if each not in self._under_way:
+                continue
             if not each.sent:
                 if record.state in _HEARS:
                     try:
@@ -164,9 +177,9 @@ class Branches(Closing):
     def close(self) -> None:
         """End everything that is under way."""
         for each in tuple(self._under_way):
-            if each.stem is not None:
-                each.stem.signal(signal.SIGKILL)
-            self._finish(each, _OVER)
+            self._cut(each, _OVER)
+            if each in self._under_way:
+                self._finish(each, "" if each.branched else _OVER)
 
     def _finish(self, each: _UnderWay, fault: str) -> None:
         self._under_way.remove(each)

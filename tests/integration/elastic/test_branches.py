@@ -55,6 +55,27 @@ def begun(start: Start, **settings: object) -> ElasticRun:
 
 
 @pytest.mark.long
+def test_what_has_not_ended_in_time_is_ended_and_shown(
+    start: Start, home: Path, slow: Path
+) -> None:
+    """While the run is slow, so is what continues its episodes; nothing of it is left."""
+    run = begun(start)
+    run.until(lambda: run.updates)
+    outcome = branch(home, "--times", 50, "--deadline", 0.3, "--json")
+    assert outcome.status == 1
+    children = json.loads(outcome.out)["children"]
+    late = [child for child in children if child["fault"]]
+    assert late
+    assert {(child["return"], child["ended"]) for child in late} == {(None, False)}
+    assert all("it had not ended after 0.3 s" in child["fault"] for child in late)
+    ended = branch(home, "--times", 3, "--until", 1, "--json")
+    assert all(child["steps"] == 1 for child in found(ended)["children"])
+    slow.unlink()
+    run.done()
+    assert_nothing_left(home)
+
+
+@pytest.mark.long
 def test_a_run_that_was_branched_learns_what_it_would_have(
     start: Start, home: Path, slow: Path
 ) -> None:

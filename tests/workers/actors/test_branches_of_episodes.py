@@ -32,11 +32,11 @@ class Node:
 
     def __init__(self, memory: Path, folder: Path) -> None:
         self.board = Board.create(memory / "board", MEMBERS)
-        self.record = ActorRecord(ACTOR, State.PARKED)
+        self.record, self.clock = ActorRecord(ACTOR, State.PARKED), ManualClock()
         self.prepared: list[Member] = []
         self.branches = Branches(
             {ACTOR: self.record}, Mailboxes(self.board), self.prepared.append,
-            lambda member: folder / "actor-1.log", None, ManualClock(),
+            lambda member: folder / "actor-1.log", None, self.clock,
         )  # fmt: skip
         self.order = Branch(str(memory / "branch-1"), 3)
         self.told: list[Any] = []
@@ -98,7 +98,7 @@ def test_it_is_written_down_once_all_have_ended(node: Node) -> None:
     found = node.only
     assert (found["by"], found["row"], found["version"], found["digest"]) == ("fork", 64, 7, "abc")
     assert found["so_far"] == {"return": 2.0, "steps": 5}
-    assert [child["return"] for child in found["children"]] == [1.0, 0.0, 4.0]
+    assert [child["return"] for child in found["children"]] == [1.0, None, 4.0]
     assert ["not made" in child["fault"] for child in found["children"]] == [False, True, False]
     assert not Path(node.order.file).exists()
     assert node.record.branches == 0
@@ -143,10 +143,15 @@ def test_the_end_of_the_run_is_the_end_of_all(node: Node) -> None:
     try:
         node.ask()
         node.branches.heard(ACTOR, Branched("fork", stem.pid))
-        node.ask()
+        node.tell(Found(0, 4.0, 4, True))
+        node.ask(msgspec.structs.replace(node.order, file=f"{node.order.file}0"))
         node.branches.close()
         assert stem.wait(60) == -9
-        assert ["the run" in told["fault"] for told in node.told] == [True, True]
+        begun, waited = node.told
+        assert begun["fault"] == ""
+        assert ["the run" in child["fault"] for child in begun["children"]] == [False, True, True]
+        assert [child["return"] for child in begun["children"]] == [4.0, None, None]
+        assert "the run" in waited["fault"]
         assert node.record.branches == 0
     finally:
         stem.kill()
@@ -191,6 +196,54 @@ def test_an_order_that_finds_no_room_is_told_later(node: Node) -> None:
     assert 0 < told < 1000
     node.branches.look()
     assert node.heard() == node.order
+
+
+# -- whoever asked waits no longer -----------------------------------------------------------------
+
+
+def test_what_has_not_ended_in_time_is_ended_and_the_rest_is_told(node: Node) -> None:
+    stem = process()
+    try:
+        node.ask(msgspec.structs.replace(node.order, seconds=5.0))
+        node.branches.heard(ACTOR, Branched("fork", stem.pid))
+        node.tell(Found(1, 4.0, 4, True))
+        node.clock.advance(4.0)
+        node.branches.look()
+        assert stem.poll() is None
+        node.clock.advance(1.0)
+        node.branches.look()
+        assert stem.wait(60) == -9
+        node.branches.look()
+        assert [child["return"] for child in node.only["children"]] == [None, 4.0, None]
+        assert "not ended after 5 s" in node.only["children"][0]["fault"]
+        assert node.record.branches == 0
+    finally:
+        stem.kill()
+        stem.wait()
+
+
+def test_an_actor_that_answers_too_late_has_its_copy_ended(node: Node) -> None:
+    stem = process()
+    try:
+        node.ask(msgspec.structs.replace(node.order, seconds=5.0))
+        node.clock.advance(6.0)
+        node.branches.look()
+        assert node.told == [], "it may be about to fork"
+        node.branches.heard(ACTOR, Branched("fork", stem.pid))
+        assert stem.wait(60) == -9
+        node.branches.look()
+        assert all("not ended" in child["fault"] for child in node.only["children"])
+    finally:
+        stem.kill()
+        stem.wait()
+
+
+def test_an_order_that_was_never_handed_on_is_not_kept_for_ever(node: Node) -> None:
+    node.record.state = State.CHECKPOINTED
+    node.ask(msgspec.structs.replace(node.order, seconds=5.0))
+    node.clock.advance(5.0)
+    node.branches.look()
+    assert "not ended after 5 s" in node.only["fault"]
 
 
 # -- an actor that goes to another node ------------------------------------------------------------
