@@ -27,7 +27,7 @@ from artos.specs.fields import (
     check_plain,
 )
 
-PROTOCOL = 23
+PROTOCOL = 24
 """Raised with every change of a message; peers with another number are refused at hello."""
 
 
@@ -53,8 +53,13 @@ def sharing_faults(slots: int, runs_per_slot: int) -> list[str]:
 # -- user (artos submit, list, ...) <-> head daemon ------------------------------------------------
 
 
-class UserRequest(Message, frozen=True):
-    """Base class of users' requests to a head, which replies with ``Answer``."""
+class UserRequest(Message, frozen=True, kw_only=True):
+    """Base class of users' requests to a head, which replies with ``Answer``.
+
+    The reply has the same ``number``, which is the asker's.
+    """
+
+    number: Count = 0
 
 
 class Submit(UserRequest, frozen=True, tag=True):
@@ -233,6 +238,7 @@ class Answer(Message, frozen=True, tag=True):
     data: dict[str, Any] = field(default_factory=dict)
     fault: Text = ""
     missing: Digest = ""
+    number: Count = 0
 
     def __post_init__(self) -> None:
         check_plain(self.data)
@@ -269,6 +275,7 @@ class FilePiece(Bulk, frozen=True, tag=True):
     changed: Count = 0
     fault: Text = ""
     content: bytes = b""
+    number: Count = 0
 
 
 # -- worker daemon <-> head daemon -----------------------------------------------------------------
@@ -466,10 +473,11 @@ class ArchivePiece(Bulk, frozen=True, tag=True):
 
 
 class Archive(Bulk, frozen=True, tag=True):
-    """User → head: ``archive`` is the SHA-256 of ``content``."""
+    """User → head: ``archive`` is the SHA-256 of ``content``; ``number``: see ``UserRequest``."""
 
     archive: Digest
     content: bytes = b""
+    number: Count = 0
 
 
 class ReadNodeLog(Message, frozen=True, tag=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from artos.specs.fields import Text
+from artos.specs.fields import Count, Text
 
 NOTHING = memoryview(b"")
 MARK = 0xC1
@@ -20,9 +20,13 @@ class Bulk(Message, frozen=True):
 
 
 class Refusal(Message, frozen=True, tag=True):
-    """Any → any: your last message was refused and changed nothing; ``why`` says the reason."""
+    """Any → any: a message of yours was refused and changed nothing; ``why`` says the reason.
+
+    ``number`` is that of the message; 0: it has none, or was not understood.
+    """
 
     why: Text
+    number: Count = 0
 
 
 class Restarted(Message, frozen=True):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, Refused
 from artos.protocol import control
@@ -20,6 +22,7 @@ from artos.transport.link_faults import unreachable
 from artos.transport.messenger import HEAD, Messenger
 
 _SECONDS = 15.0
+Request = control.UserRequest | control.Archive
 A = TypeVar("A", control.Answer, control.FilePiece)
 _OTHER = "the head's answer is one to another question: use the ARTOS that the head has"
 _BUSY = "it can be reached, but is busy or stopped, and may still do what was asked"
@@ -37,7 +40,7 @@ class HeadClient(Closing):
 
     def __init__(self, head: str, keys: Path, *, patient: bool = True) -> None:
         self._head, self._keys, self._patient = head, keys, patient
-        self._owed = 0  # answers; more than one after a request was given up
+        self._asked, self._open = 0, set[int]()  # requests without an answer, by their numbers
         self._answered = False
         loaded = Keys.load(keys)
         self._me = loaded.user
@@ -122,12 +125,12 @@ class HeadClient(Closing):
         """
         return self._data_of(self.exchange(message))
 
-    def exchange(self, message: Message, seconds: float = _SECONDS) -> control.Answer:
-        """Send any message and wait for the answer; raises what ``_exchange`` raises."""
+    def exchange(self, message: Request, seconds: float = _SECONDS) -> control.Answer:
+        """Send a request and wait for the answer; raises what ``_exchange`` raises."""
         return self._exchange(message, control.Answer, seconds)
 
-    def _exchange(self, message: Message, kind: type[A], seconds: float = _SECONDS) -> A:
-        """Send any message and wait for an answer of that kind.
+    def _exchange(self, message: Request, kind: type[A], seconds: float = _SECONDS) -> A:
+        """Send a request and wait for an answer of that kind.
 
         Raises:
             Refused: the head does not understand the message; perhaps its version differs.
@@ -136,35 +139,49 @@ class HeadClient(Closing):
             DeadlineExceeded: the head did not answer within ``seconds``.
         """
         deadline = Deadline(seconds)
-        self._owed += 1
-        self._messenger.send(HEAD, message)
+        self._take()  # what came late is to requests that were given up
+        self._asked += 1
+        message = msgspec.structs.replace(message, number=self._asked)
+        to_send = True
         while not deadline.passed:
             # The link may have broken since the last request.
             fault = self._messenger.link_fault
             may_come_back = self._patient and self._answered
             if fault is not None and (fault.of_keys or not may_come_back):
                 raise unreachable(fault, self._head, self._keys, str(self._me))
+            if to_send:
+                self._open.add(message.number)
+                self._messenger.send(HEAD, message)
+                to_send = False
             self._waker.wait(deadline.left)
-            for _, heard in self._messenger.take():
-                match heard:
-                    case control.Answer() | control.FilePiece():
-                        self._owed, self._answered = self._owed - 1, True
-                        if not self._owed:
-                            if isinstance(heard, kind):
-                                return heard
-                            raise Refused([_OTHER])
-                    case Refusal(why=why):
-                        self._owed -= 1
-                        if not self._owed:
-                            raise Refused([why])
-                    case Restarted():
-                        self._owed = 1
-                        self._messenger.send(HEAD, message)
+            for number, heard in self._take():
+                if isinstance(heard, Restarted):
+                    to_send = True
+                elif number in (message.number, 0):
+                    if isinstance(heard, kind) and number:
+                        return heard
+                    raise Refused([heard.why if isinstance(heard, Refusal) else _OTHER])
         lost = self._messenger.link_fault is not None
         twice = isinstance(message, control.Submit)  # asked again, there are two runs
         then = "look with `artos list` before you submit it again" if twice else "ask again"
         what = "come back" if lost else f"answer: {_BUSY}; {then}"
         raise DeadlineExceeded(f"the head at {self._head} to {what}", seconds)
+
+    def _take(self) -> list[tuple[int, Message]]:
+        """What has come, each with the number of the request that it is about."""
+        taken: list[tuple[int, Message]] = []
+        for _, heard in self._messenger.take():
+            number = 0
+            match heard:
+                case Restarted():  # it knows of none that was sent before
+                    self._open.clear()
+                case Refusal():  # of those that it does not understand it cannot tell the number
+                    number = heard.number or min(self._open, default=0)
+                case control.Answer() | control.FilePiece():
+                    number, self._answered = heard.number, True
+            self._open.discard(number)
+            taken.append((number, heard))
+        return taken
 
     def submit(
         self, request: dict[str, Any], archive: str, content: bytes, placement: str,

@@ -55,6 +55,8 @@ class _Told:
 
     run: Run
     told: control.RunReply
+    number: int
+    """What the user has numbered the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +136,15 @@ class ClientApi:
                         how = f"not saved: {why}; make room on the disk of the head's runs"
                         answer = control.Answer(fault=f"{how} and ask again: {change.unsaved}")
                 if answer is not None:
+                    answer = msgspec.structs.replace(answer, number=message.number)
                     self._messenger.send(user, answer)
         return bool(made)
 
-    def _contained(self, user: str, message: object) -> AbstractContextManager[None]:
+    def _contained(self, user: str, message: Request) -> AbstractContextManager[None]:
         what = f"{type(message).__name__} from {user}"
-        return self._faults.contained(what, lambda why: self._messenger.send(user, Refusal(why)))
+        return self._faults.contained(
+            what, lambda why: self._messenger.send(user, Refusal(why, message.number))
+        )
 
     def _changed(self, user: str, message: Request) -> _Change:
         """Carry out a request that changes something."""
@@ -297,7 +302,7 @@ class ClientApi:
             raise Refused(
                 [f"{wanted.log!r} is no log of a node: write NODE/actor-0, or NODE/executor"]
             )
-        self.logs.request_piece(user, node, run, name, wanted.offset)
+        self.logs.request_piece(user, node, run, name, wanted)
         return None
 
     # -- changing ------------------------------------------------------------------------------
@@ -362,7 +367,7 @@ class ClientApi:
             can = "be scaled" if isinstance(request, control.ScaleRun) else "change settings"
             how = run.outcome or run.state
             raise Refused([f"run {run.name} is {how}: only running runs can {can}"])
-        number = self.pending.add(user, f"run {run.name}", run)
+        number = self.pending.add(user, f"run {run.name}", run, request.number)
         self._lines.send(run, msgspec.structs.replace(request, run=run.name, request=number))
 
     def scale_again(self, run: Run) -> None:
@@ -374,7 +379,7 @@ class ClientApi:
         """Take a run's answer to a request to change it."""
         asked = self.pending.take(told.request, f"run {run}")
         if asked and asked.user:
-            self._requests.append((asked.user, _Told(asked.run, told)))
+            self._requests.append((asked.user, _Told(asked.run, told, asked.number)))
 
     def _told(self, run: Run, told: control.RunReply) -> _Change:
         if told.fault:

@@ -25,6 +25,8 @@ class Asked:
     run: Run
     due: float
     """When the user is told that there is no answer."""
+    number: int
+    """What the user has numbered the request."""
 
 
 class Pending:
@@ -41,10 +43,10 @@ class Pending:
     def __repr__(self) -> str:
         return f"<Pending {len(self._asked)}>"
 
-    def add(self, user: str, whom: str, run: Run) -> int:
-        """The number of a request about a run that is passed on now."""
+    def add(self, user: str, whom: str, run: Run, users: int) -> int:
+        """The number of a request about a run that is passed on now; ``users`` is the user's."""
         number = next(self._numbers)
-        self._asked[number] = Asked(user, whom, run, self._clock.now() + _SECONDS)
+        self._asked[number] = Asked(user, whom, run, self._clock.now() + _SECONDS, users)
         return number
 
     def take(self, number: int, whom: str) -> Asked | None:
@@ -68,4 +70,6 @@ class Pending:
     def _drop(self, number: int, why: str) -> None:
         asked = self._asked.pop(number)
         if asked.user:
-            self._messenger.send(asked.user, Answer(fault=f"{asked.whom} {why}"))
+            self._messenger.send(
+                asked.user, Answer(fault=f"{asked.whom} {why}", number=asked.number)
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from artos.protocol import control
 from artos.transport.messenger import Messenger
 from head.daemon.pending import Pending
@@ -15,10 +17,12 @@ class RemoteLogs:
     def __init__(self, messenger: Messenger, pending: Pending) -> None:
         self._messenger, self._pending = messenger, pending
 
-    def request_piece(self, user: str, node: Node, run: Run, log: str, offset: int) -> None:
+    def request_piece(
+        self, user: str, node: Node, run: Run, log: str, wanted: control.ReadLogs
+    ) -> None:
         """Ask a node's worker, on behalf of a user, for a piece of one of the run's logs there."""
-        number = self._pending.add(user, f"node {node.name}", run)
-        self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, offset))
+        number = self._pending.add(user, f"node {node.name}", run, wanted.number)
+        self._messenger.send(node.peer, control.ReadNodeLog(number, run.name, log, wanted.offset))
 
     def take_piece(self, node: str, piece: control.LogPiece) -> None:
         """Pass a worker's answer on to the user who waits for it."""
@@ -29,4 +33,4 @@ class RemoteLogs:
         ended = asked.run.over and not text
         data = {"text": text, "next": piece.next, "state": asked.run.state, "ended": ended}
         answer = control.Answer(fault=piece.fault) if piece.fault else control.Answer(data)
-        self._messenger.send(asked.user, answer)
+        self._messenger.send(asked.user, msgspec.structs.replace(answer, number=asked.number))

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from helpers import PATIENCE
 
@@ -88,11 +89,14 @@ class Head:
             time.sleep(0.005)
 
     def ask(self, user: Peer, message: Message) -> Any:
+        """The answer, which has the number of the question."""
         user.heard.clear()
-        user.say(message)
+        number = secrets.randbits(32)
+        user.say(msgspec.structs.replace(message, number=number))
         self.until(lambda: user.heard, user)
         (answer,) = user.heard
         assert isinstance(answer, control.Answer | control.FilePiece)
+        assert answer.number == number
         return answer
 
     def told(self, user: Peer, message: Message) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def run(head: Head) -> Run:
 
 def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> None:
     worker, other, user = joined(head, "w1"), joined(head, "w2"), head.peer("user:owner/1")
-    user.say(control.ReadLogs("r1", 5, "actor-3"))
+    user.say(control.ReadLogs("r1", 5, "actor-3", number=7))
     head.until(lambda: worker.last(control.ReadNodeLog), worker)
     wanted = worker.last(control.ReadNodeLog)
     assert wanted == control.ReadNodeLog(wanted.number, "r1", "actor-3", 5)
@@ -44,7 +44,7 @@ def test_a_log_comes_from_the_node_where_its_actor_is(head: Head, run: Run) -> N
     worker.say(control.LogPiece(wanted.number, 9, content=b"again"))
     head.until(lambda: user.heard, user)
     assert user.heard == [
-        control.Answer({"text": "four", "next": 9, "state": "running", "ended": False})
+        control.Answer({"text": "four", "next": 9, "state": "running", "ended": False}, number=7)
     ]
     user.heard.clear()
     user.say(control.ReadLogs("r1", 0, "w1/executor"))

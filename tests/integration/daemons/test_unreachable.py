@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from helpers import PATIENCE
 from test_head_daemon import Head
 
+from artos.clock import Deadline
 from artos.errors import DeadlineExceeded, NoHead, WrongKeys
 from artos.protocol import control
 from artos.system.logging_setup import logging_to
@@ -68,6 +70,32 @@ def test_a_head_that_has_answered_may_be_away_for_a_while(head: Head) -> None:
         head.stop()
         with pytest.raises(DeadlineExceeded, match="to come back"):
             client.exchange(control.ListRuns(), 3.0)
+
+
+def test_a_head_that_was_restarted_answers_what_it_is_asked(head: Head) -> None:
+    asked = {HeadClient.limits: {"archive_mb": ANY}, HeadClient.list_runs: ()}
+
+    with HeadClient(head.endpoint, head.keys, patient=False) as client, ThreadPoolExecutor(1) as p:
+
+        def ask(question: Callable[[HeadClient], Any]) -> Any:
+            answer = p.submit(question, client)
+            head.until(answer.done)
+            return answer.result()
+
+        assert ask(HeadClient.limits) == asked[HeadClient.limits]
+        head.stop()
+        for question in asked:  # some are under way when the head turns out to be away
+            with pytest.raises(NoHead):
+                question(client)
+        head.start(head.endpoint)
+        deadline = Deadline(PATIENCE)
+        for question, answer in [*asked.items()] * 2:
+            while not deadline.passed:
+                with suppress(NoHead):  # it takes a moment to notice that the head is back
+                    assert ask(question) == answer
+                    break
+            else:
+                pytest.fail("the head was not found again")
 
 
 def test_a_head_that_is_there_and_does_not_answer_is_told_from_one_that_is_away(head: Head) -> None:

@@ -128,9 +128,9 @@ def test_only_admins_and_the_keeper_take_a_machine_back(head: Head) -> None:
 
 def test_a_run_that_is_scaled_answers_each_request(head: Head, process: Peer) -> None:
     first, second = head.peer("user:owner/1"), head.peer("user:owner/2")
-    first.say(control.ScaleRun("r1", 3))
+    first.say(control.ScaleRun("r1", 3, number=5))
     head.until(lambda: len(scalings(process)) == 1, process)
-    second.say(control.ScaleRun("r1", 9))
+    second.say(control.ScaleRun("r1", 9, number=6))
     head.until(lambda: len(scalings(process)) == 2, process)
     to_three, to_nine = scalings(process)
     assert (to_three.run, to_three.actors, to_nine.actors) == ("r1", 3, 9)
@@ -139,8 +139,8 @@ def test_a_run_that_is_scaled_answers_each_request(head: Head, process: Peer) ->
     process.say(control.RunScaled(3, 4, request=to_three.request))
     process.say(control.RunScaled(2, 4, request=to_three.request))  # nor for that any more
     head.until(lambda: first.heard and second.heard, first, second)
-    assert first.heard == [control.Answer({"actors": 3, "most": 4})]
-    assert second.heard == [control.Answer(fault="4 are registered")]
+    assert first.heard == [control.Answer({"actors": 3, "most": 4}, number=5)]
+    assert second.heard == [control.Answer(fault="4 are registered", number=6)]
 
 
 def test_settings_are_passed_on_to_the_run_and_answered_between_other_requests(
