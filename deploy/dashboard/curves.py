@@ -26,6 +26,8 @@ _RATES = {
     "waiting/slot": "usage/waits/slot", "waiting/device": "usage/waits/device",
 }  # fmt: skip
 """Curves of how many are held, used or waited for at a time: by how much these seconds grow."""
+_COUNTED = 0.9
+"""Seconds within which each node of a run counts these anew, or hardly longer."""
 _POINTS = 400
 _ACROSS = ("steps", "seconds", "updates")
 
@@ -90,9 +92,11 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
     for name, folder in folders.items():
         try:
             history = [*_with_rates(read_history(folder / "progress.csv"))]
-            for row in history[-2:]:  # in the last one no time may have passed, so it has no rates
+            for row in history[-1:]:
                 named.update(row)
                 columns |= {column for column, cell in row.items() if _is_number(cell)}
+            rates = {rate for row in history for rate in _RATES if rate in row}
+            named, columns = named | rates, columns | rates
             last = [row for row in history[-1:] if _is_number(row.get("steps"))]
             # One that has just begun may make steps yet.
             made += [float(row["steps"]) for row in last if row.get(UPDATES) not in (None, "0")]
@@ -131,11 +135,17 @@ def curves(folders: Mapping[str, Path], what: str = RETURN, across: str = "steps
 
 
 def _with_rates(history: Iterable[Row]) -> Iterator[Row]:
-    """The rows with the columns of ``_RATES``, between each row and the one before."""
+    """The rows, those for which seconds were counted anew with the columns of ``_RATES``."""
     before = dict.fromkeys(("seconds", *_RATES.values()), 0.0)
+    last: list[float | None] = []
     for row in history:
         now = {name: float(row[name]) for name in before if _is_number(row.get(name))}
         passed = now.get("seconds", 0.0) - before["seconds"]
+        counted = [now.get(column) for column in _RATES.values()]
+        is_new, last = counted != last, counted
+        if not is_new or 0 <= passed < _COUNTED:
+            yield row
+            continue
         yield row | {
             rate: f"{(now[column] - before[column]) / passed:.6g}"
             for rate, column in _RATES.items()

@@ -52,14 +52,37 @@ def test_rows_and_evaluations_stand_at_the_same_places(
     assert [at for at, *_ in found.evaluations["r"]] == pytest.approx(places)
 
 
-def test_what_a_run_holds_is_a_curve_over_time_also_once_it_is_over(tmp_path: Path) -> None:
-    """Its progress has sums of seconds; a last row without time tells of none."""
-    rows = [(2.0, 4.0, 0.5), (4.0, 4.0, 1.5), (4.0, 4.0, 1.5), (8.0, 5.0, 1.5)]
-    with RunFolder.create(tmp_path / "r", CONFIG) as folder, ProgressLog(folder) as log:
+def billed(folder: Path, rows: list[tuple[float, float, float]]) -> dict[str, Path]:
+    """A run whose progress has these seconds, and sums of seconds held and waited."""
+    with RunFolder.create(folder / "r", CONFIG) as made, ProgressLog(made) as log:
         for number, (seconds, held, waited) in enumerate(rows, 1):
             usage = {"cpu_seconds_held": held, "waits/slot": waited}
             status = Status("ppo", "CartPole-v1", seconds=seconds, steps=number, updates=number)
             log.write(msgspec.structs.replace(status, usage=usage))
+    return {"r": folder / "r"}
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param([2.0, 2.0, 4.0, 4.0, 6.0, 6.0], id="a row of two has the sums of before"),
+        pytest.param([1.5, 2.0, 3.5, 4.0, 5.5, 6.0], id="two nodes, each counts once a second"),
+    ],
+)
+def test_what_a_run_holds_at_a_time_is_right_however_often_it_is_counted(
+    held: list[float], tmp_path: Path
+) -> None:
+    rows = [(0.5 * n, each, 0.0) for n, each in enumerate(held, 2)]
+    found = curves(billed(tmp_path, [*rows, (4.4, 6.0, 0.0), (5.0, 6.5, 0.0)]), "held/cpus")
+    (curve,) = found.curves
+    assert set(curve.y[1:-1]) == {2.0}
+    assert "held/cpus" in found.columns
+
+
+def test_what_a_run_holds_is_a_curve_over_time_also_once_it_is_over(tmp_path: Path) -> None:
+    """Its progress has sums of seconds; a last row without time tells of none."""
+    rows = [(2.0, 4.0, 0.5), (4.0, 4.0, 1.5), (4.0, 4.0, 1.5), (8.0, 5.0, 1.5)]
+    billed(tmp_path, rows)
     found = curves({"r": tmp_path / "r"}, "held/cpus", "seconds")
     assert {"held/cpus", "waiting/slot"} < {*found.columns}
     assert (found.curves[0].x, found.curves[0].y) == ([2.0, 4.0, 8.0], [2.0, 0.0, 0.25])
