@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from math import inf
 from typing import Any
 
 import msgspec
@@ -19,7 +20,9 @@ from triggers.journal_index import JournalIndex
 _MOST_EXACT = 3 << 19
 """Bytes of a journal that are shown line by line; of more, samples are."""
 _COLUMNS, _SAMPLE = 96, 24 << 10
-"""Samples of a long time, and bytes of the journal that each takes."""
+"""Samples of a long time, and bytes of the journal that each takes, or more:"""
+_WHOLE = 64 << 10
+"""up to so many if all of its time is in them."""
 _BEFORE, _BEHIND = 64 << 10, 128 << 10
 """Bytes more, for what causes something in a part, and for what began in it and ended later."""
 _MOST_MARKS = 500
@@ -177,16 +180,21 @@ def _columns(
     columns = []
     for number in range(_COLUMNS):
         begin = since + number * width
-        middle = index.before(begin + width / 2)
-        events = reading.events(middle - _SAMPLE // 2, middle + _SAMPLE // 2, 0)
-        columns.append(_column(_exact(events, (0, 0, 0, 0)).spans, begin, begin + width))
+        low, high = index.before(begin), index.after(begin + width)
+        if high - low > _WHOLE:
+            low, high = index.before(begin + width / 2), index.after(begin + width / 2)
+        beside = max(_SAMPLE // 4, (_SAMPLE - (high - low)) // 2)
+        found = _exact(reading.events(low - beside, high + beside, 0), (0, 0, 0, 0))
+        known = begin if low <= beside else inf
+        columns.append(_column(found.spans, begin, begin + width, known))
     return columns
 
 
-def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
+def _column(spans: Sequence[Span], begin: float, end: float, known: float = inf) -> Column:
     """The shares of members' time from the end of the first of these spans to the end of the last.
 
-    Nothing is known before, as what ended first is all that a sample says of that time.
+    Nothing is known before, as what ended first is all that a sample says of that time, but from
+    ``known`` on, if that is earlier.
     """
     own = [each for each in spans if each.kind not in ("part", "rest", "firing")]
     rests = [each for each in spans if each.kind == "rest"]
@@ -194,16 +202,20 @@ def _column(spans: Sequence[Span], begin: float, end: float) -> Column:
     for each in own:
         ends[each.member].append(each.end)
     since = max(begin, min(chain.from_iterable(ends.values()), default=begin))
+    since = min(since, known)
     until = min(end, max(chain.from_iterable(ends.values()), default=begin))
     shares: dict[str, dict[str, float]] = {}
     for each in own:
         # Of each member what lies between the first and the last end that is known of it.
-        first, last = max(since, ends[each.member][0]), min(until, ends[each.member][-1])
+        first = max(since, min(ends[each.member][0], known))
+        last = min(until, ends[each.member][-1])
         overlap = min(each.end, last) - max(each.begin, first)
         if overlap > 0 and last > first:
             of_member = shares.setdefault(each.member, {})
             what = "start" if each.kind == "start" else each.name
-            what += f" for {each.facts['for']}" if each.kind == "wait" else ""
+            if each.kind == "wait":
+                who = each.facts.get("who")
+                what += f" for {each.facts['for']}" + (f": {who}" if who else "")
             # How an actor rested is no time of its own, but a part of that wait.
             for name, rest in _rests(rests, each, first, last):
                 of_member[name] = of_member.get(name, 0.0) + rest / (last - first)
