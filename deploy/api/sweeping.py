@@ -29,7 +29,7 @@ from deploy.api.running import Result, RunFailed, run_named
 from deploy.api.sweep_on_cluster import OnCluster
 from deploy.api.sweep_places import begun, done_before, forget_all, room
 
-FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
+_FILES = _TABLE, _FIGURE, _SAME = "sweep.csv", "sweep.png", "sweep.json"
 _ASIDE = ("deadline", "weight", "priority", "where", "placement", "track")
 """Settings that change no result of a run."""
 _PACKAGES = "packages"
@@ -65,6 +65,14 @@ class Sweep(msgspec.Struct, frozen=True):
     table: str
     figure: str
     runs: tuple[SweepRun, ...]
+
+
+def without_files(named: Sequence[str]) -> Sequence[str]:
+    """These runs without a sweep's table and figure, which ``SWEEP/*`` names, too.
+
+    All of them if there is nothing else among them.
+    """
+    return [name for name in named if Path(name).name not in _FILES] or named
 
 
 def sweep(

@@ -81,6 +81,7 @@ def show_dashboard(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> Source:
+    from deploy.api.sweeping import without_files  # noqa: PLC0415
     from deploy.client.copied import live_state  # noqa: PLC0415
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.dashboard.sources import Folders, OfHead  # noqa: PLC0415
@@ -90,8 +91,9 @@ def _source(options: argparse.Namespace) -> Source:
     if options.run and options.head:
         raise Refused(["give runs, or --head: of a head, all runs are shown"])
     if options.run:
-        folders = [folder_of(local(run, "records"), root) for run in options.run]
-        for run, folder in zip(options.run, folders, strict=True):
+        named = without_files(options.run)
+        folders = [folder_of(local(run, "records"), root) for run in named]
+        for run, folder in zip(named, folders, strict=True):
             if live_state(folder):
                 to_stderr(
                     f"artos: {run} goes on; it is shown as it was copied: use --head for news"

@@ -51,15 +51,13 @@ def add_report(parser: Parser) -> None:
 
 def plot(options: argparse.Namespace) -> int:
     """``artos plot``: figures as SVG and PNG, and their captions."""
-    from deploy.api.sweeping import FILES  # noqa: PLC0415
+    from deploy.api.sweeping import without_files  # noqa: PLC0415
     from deploy.client.copies import local  # noqa: PLC0415
     from deploy.figures.questions import answers  # noqa: PLC0415
     from deploy.figures.read_run import ReadRun, by_run, by_seed  # noqa: PLC0415
     from deploy.local.local_runs import folder_of  # noqa: PLC0415
 
-    # A sweep's folder also has its table and its figure, which SWEEP/* names.
-    named = [name for name in options.plotted if Path(name).name not in FILES] or options.plotted
-    here = [local(name, "records") for name in named]
+    here = [local(name, "records") for name in without_files(options.plotted)]
     folders = dict.fromkeys(folder_of(name, options.runs).resolve() for name in here)
     runs = [ReadRun(folder) for folder in folders]
     found = answers(by_seed(runs) if options.by == "seed" else by_run(runs))

@@ -159,8 +159,12 @@ async def _faults(request: Request, error: Exception) -> Response:
 
 
 async def _not_here(request: Request, error: Exception) -> Response:
+    here = request.url.path
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return _json({"error": [f"there is nothing at {request.url.path}"]}, status)
+    if status == 405:
+        said = f"{here} can only be read: ask with GET"
+        return _json({"error": [said]}, status, {"allow": "GET, HEAD"})
+    return _json({"error": [f"there is nothing at {here}"]}, status)
 
 
 async def _own_fault(request: Request, error: Exception) -> Response:
@@ -211,7 +215,8 @@ class _WithToken:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        bearer = bearer if scheme.lower() == "bearer" else ""
         if self._is(request.query_params.get(_TOKEN, "")):
             response: Response = RedirectResponse(str(request.url.remove_query_params(_TOKEN)))
             response.set_cookie(

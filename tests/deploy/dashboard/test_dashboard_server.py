@@ -52,15 +52,17 @@ class Asked:
         parts = urlsplit(address)
         self.name, self.port, self.token = parts.hostname, parts.port, parts.query[6:]
 
-    def raw(self, path: str, **headers: str) -> Answer:
-        with self.answering(path, **headers) as answer:
+    def raw(self, path: str, method: str = "GET", **headers: str) -> Answer:
+        with self.answering(path, method, **headers) as answer:
             return Answer(answer.status, answer.headers, answer.read())
 
     @contextmanager
-    def answering(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
+    def answering(
+        self, path: str, method: str = "GET", **headers: str
+    ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         with closing(connection):
-            connection.request("GET", path, headers=headers)
+            connection.request(method, path, headers=headers)
             with connection.getresponse() as answer:
                 yield answer
 
@@ -318,6 +320,13 @@ def test_the_page_runs_nothing_but_its_own_module(asked: Asked) -> None:
     assert asked.raw("/page/../app.py").status == 404
 
 
+def test_who_wants_to_change_something_is_told_that_one_can_only_ask(asked: Asked) -> None:
+    for path in ("/api/runs", "/", "/api/runs/seed1/logs"):
+        refused = asked.raw(path, "POST")
+        assert (refused.status, refused.headers["allow"]) == (405, "GET, HEAD")
+        assert json.loads(refused.body)["error"] == [f"{path} can only be read: ask with GET"]
+
+
 def test_only_this_machine_is_answered_without_a_token(asked: Asked) -> None:
     assert asked.raw("/api/runs", Host="evil.example").status == 400
     assert asked.raw("/api/runs", Host=f"localhost:{asked.port}").status == 200
@@ -332,7 +341,9 @@ def test_beyond_this_machine_a_token_is_needed(runs: Path) -> None:
             assert refused.status == 401
             assert b"has the token" in refused.body
         assert asked.raw("/api/runs?token=guessed").status == 401
-        assert asked.raw("/api/runs", Authorization=f"Bearer {asked.token}").status == 200
+        for word in ("Bearer", "bearer"):
+            assert asked.raw("/api/runs", Authorization=f"{word} {asked.token}").status == 200
+        assert asked.raw("/api/runs", Authorization=f"Basic {asked.token}").status == 401
         let_in = asked.raw(f"/?token={asked.token}")
         assert let_in.status == 307
         assert "token" not in let_in.headers["location"]
