@@ -38,6 +38,11 @@ def copied_at(copy: Path) -> float:
     return 0.0
 
 
+def is_whole(copy: Path) -> bool:
+    """Whether all of it has come at least once."""
+    return (copy / _FILE).exists()
+
+
 def live_state(folder: Path) -> str:
     """The state of a run that went on when this copy was made; "" if it was over, or is no copy."""
     with suppress(OSError, ValueError):

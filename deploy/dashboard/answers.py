@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from artos.errors import NoSuchRun, Refused, StillCopied
+from artos.errors import ArtosError, DeadlineExceeded, NoHead, NoSuchRun, Refused, StillCopied
 from artos.protocol.run_state import OVER
 from artos.runs import run_config
 from artos.system.regular_file import lies_in
@@ -43,6 +44,7 @@ class Answers:
 
     def __init__(self, source: Source, prices: bills.Prices | None = None) -> None:
         self._source, self._prices, self._rare = source, prices, RareLines()
+        self._kept = Answers(source.kept, prices) if source.kept else None
 
     def runs(self, query: Query) -> Any:
         """All runs in short."""
@@ -87,8 +89,17 @@ class Answers:
     def run(self, name: str, query: Query) -> Any:
         """A run in full, its configuration, and the time that its journal spans."""
         view = self._source.run(name).plain
-        folder = self._source.folder(name)
-        plain, config = run_config.read(folder, Config)
+        nothing: dict[str, Any] = {"config": {"learners": []}}
+        try:
+            folder = self._source.folder(name)
+        except NoSuchRun:
+            raise
+        except Refused as error:  # it waits, was refused, or is another user's
+            return view | nothing | {"journal": {"damage": str(error)}}
+        try:
+            plain, config = run_config.read(folder, Config)
+        except FileNotFoundError:
+            return view | nothing | {"journal": {"damage": f"run {name} has no records yet"}}
         kept = ("workload", "settings", "seed", "algorithm", "env", "resumed", "versions", "device")
         told = {key: plain[key] for key in kept if key in plain}
         told["learners"] = learners_of(config.plan) if config.plan else []
@@ -160,22 +171,38 @@ class Answers:
         try:
             config = run_config.read(folder, Config)[1]
         except OSError as error:
-            raise Refused([f"{folder}: config.json: {error.strerror}"]) from error
+            raise Refused([f"run {name}: config.json: {error.strerror}"]) from error
         with JournalIndex(folder / _JOURNAL) as index:
             yield index, config
 
     def of_run(self) -> dict[str, Callable[[str, Query], Any]]:
         """The questions about one run, by the last word of their address; "" has none."""
-        return {
-            "": self.run, "timeline": self.timeline, "path": self.path, "lags": self.lags,
-            "wiring": self.wiring, "logs": self.log,
+        asks = {
+            "": Answers.run, "timeline": Answers.timeline, "path": Answers.path,
+            "lags": Answers.lags, "wiring": Answers.wiring, "logs": Answers.log,
         }  # fmt: skip
+        return {word: partial(self._as_known, ask) for word, ask in asks.items()}
 
     def of_all(self) -> dict[str, Callable[[Query], Any]]:
         """The questions about all of them."""
-        return {
-            "runs": self.runs, "cluster": self.cluster, "bill": self.bill, "curves": self.curves
+        asks = {
+            "runs": Answers.runs, "cluster": Answers.cluster, "bill": Answers.bill,
+            "curves": Answers.curves,
         }  # fmt: skip
+        return {word: partial(self._as_known, ask) for word, ask in asks.items()}
+
+    def _as_known(self, ask: Callable[..., Any], *about: Any) -> Any:
+        """The answer; while the head is away, by what is kept of it, and with its ``age`` (s)."""
+        try:
+            return ask(self, *about)
+        except (NoHead, DeadlineExceeded):
+            kept, (*name, _) = self._source.kept, about
+            if kept is None:
+                raise
+            with suppress(ArtosError, OSError):
+                found = msgspec.to_builtins(ask(self._kept, *about))
+                return found | {"age": round(kept.age(*name), 1)}
+            raise
 
 
 def _shape_of(name: str, config: Config) -> Shape:

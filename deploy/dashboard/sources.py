@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from artos.errors import ArtosError, NoSuchRun, Refused, StillCopied
+from artos.errors import ArtosError, NoHead, NoSuchRun, Refused, StillCopied
 from artos.pool.view import PoolView, read_pool
 from artos.protocol.views import ClusterView, RunView
 from artos.system.closing import Closing
+from deploy.client.copied import copied_at, is_whole
 from deploy.client.copies import copies_of
-from deploy.client.fetch import RECORDS, fetch, progress
+from deploy.client.fetch import NUMBERS, RECORDS, fetch, progress
 from deploy.client.head_client import HeadClient
 from deploy.dashboard.copying import Copying
 from deploy.dashboard.recent import Recent
@@ -34,6 +36,11 @@ T = TypeVar("T")
 
 class Source(Protocol):
     """Answers about runs. All raise NoSuchRun where a run is not among them."""
+
+    @property
+    def kept(self) -> Kept | None:
+        """What can be answered while a head is away; None where none has to be asked."""
+        ...
 
     def cluster(self) -> ClusterView:
         """Nodes and runs."""
@@ -62,6 +69,8 @@ class Folders(Closing):
     Raises:
         Refused: two of these have one name.
     """
+
+    kept = None
 
     def __init__(self, root: Path, named: Sequence[Path] = ()) -> None:
         self._root, self._local = root, LocalRuns(root)
@@ -133,6 +142,68 @@ def _called(name: str, run: RunView) -> RunView:
     return msgspec.structs.replace(run, name=name)
 
 
+class Kept(Closing):
+    """What is known of a head's runs while it is away: what it said last, and what was copied."""
+
+    kept = None
+
+    def __init__(self, copies: Path) -> None:
+        self._copies = {what: Folders(copies / what) for what in (NUMBERS, RECORDS)}
+        self._last: tuple[float, ClusterView] | None = None
+
+    def remember(self, cluster: ClusterView) -> ClusterView:
+        """Keep what the head says now, which is returned."""
+        self._last = time.time(), cluster
+        return cluster
+
+    def cluster(self) -> ClusterView:
+        """What the head said last; before it has said anything, the runs that were copied."""
+        if self._last:
+            return self._last[1]
+        runs = self._copies[RECORDS].cluster().runs
+        runs = tuple(run for run in runs if is_whole(Path(run.folder)))
+        if not runs:
+            raise Refused(["nothing was copied"])
+        return ClusterView(runs=runs)
+
+    def run(self, name: str) -> RunView:
+        """A run as it was when it was copied, or when the head named it last."""
+        if self._copy(name, RECORDS):
+            return self._copies[RECORDS].run(name)
+        found = next((run for run in self.cluster().runs if run.name == name), None)
+        if found is None:
+            raise NoSuchRun(name, "among what is known of the head")
+        return found
+
+    def folder(self, name: str, what: str = RECORDS) -> Path:
+        """The newest copy that has all that is asked for."""
+        copies = [copy for each in {what, RECORDS} if (copy := self._copy(name, each))]
+        if not copies:
+            raise Refused([f"the records of run {name} were not copied before the head was away"])
+        return max(copies, key=copied_at)
+
+    def age(self, name: str = "") -> float:
+        """Seconds since a run, or all, were as they are told here."""
+        copy = self._copy(name, RECORDS) if name else None
+        if copy is None and self._last:
+            return time.time() - self._last[0]
+        copies = [copy] if copy else [Path(run.folder) for run in self.cluster().runs]
+        return time.time() - max(map(copied_at, copies))
+
+    def _copy(self, name: str, what: str) -> Path | None:
+        with suppress(NoSuchRun):
+            copy = self._copies[what].folder(name)
+            return copy if is_whole(copy) else None
+        return None
+
+    def pool(self) -> PoolView | None:
+        """None: the devices of a cluster are on other machines."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: no resources are held."""
+
+
 class OfHead(Closing):
     """The runs of a head, by its views; the records of a run are copied once it is looked at.
 
@@ -145,11 +216,12 @@ class OfHead(Closing):
         self._connect, self._lock, self._closed = connect, Lock(), False
         self._idle = [connect()]
         self._copies = copies_of(head)
+        self.kept = Kept(self._copies)
         self._recent, self._copying = Recent(_LOOK), Copying(_COPY, patience)
 
     def cluster(self) -> ClusterView:
         """The head's nodes and runs."""
-        return self._recent.get("", lambda: self._ask(HeadClient.cluster))
+        return self._recent.get("", lambda: self.kept.remember(self._ask(HeadClient.cluster)))
 
     def run(self, name: str) -> RunView:
         """A run in full."""
@@ -183,14 +255,20 @@ class OfHead(Closing):
         with self._lock:
             client = self._idle.pop() if self._idle else None
         client = client or self._connect()
+        goes_on = False  # one that got no answer keeps what it has asked, and asks it yet
         try:
-            return question(client)
+            found = question(client)
+            goes_on = True
+        except (Refused, NoHead):
+            goes_on = True
+            raise
         finally:
             with self._lock:
-                if not self._closed:
+                if goes_on := goes_on and not self._closed:
                     self._idle.append(client)
-            if self._closed:
+            if not goes_on:
                 client.close()
+        return found
 
     def close(self) -> None:
         """Close the connections, those in use once they are not; twice is fine."""
