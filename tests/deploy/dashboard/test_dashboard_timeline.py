@@ -99,6 +99,27 @@ def test_a_part_has_what_the_whole_has_there(
             assert len(part.arrows) >= len(inside) > 0 or until - since < 0.1
 
 
+@pytest.mark.parametrize("sample", [3_000, 30_000], ids=["a part of each", "all of each"])
+@pytest.mark.usefixtures("looks_often")
+def test_samples_are_of_their_columns_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: int
+) -> None:
+    """Also where the index only knows a place long before the time that is looked for."""
+    played(tmp_path / NAME, 400)
+    monkeypatch.setattr(journal_index, "_NEAR", 2_500)
+    for name, value in {"_MOST_EXACT": 9, "_SAMPLE": 3_000, "_COLUMNS": 20}.items():
+        monkeypatch.setattr(timeline_module, name, value)
+    monkeypatch.setattr(timeline_module, "_WHOLE", sample)
+    with JournalIndex(tmp_path / NAME) as index:
+        found = timeline(index, 0, inf)
+    for column in found.columns:
+        middle, (since, until) = (column.begin + column.end) / 2, column.sampled
+        assert since <= middle <= until
+        assert column.shares.keys() == {"learner", *(f"actor {rank}" for rank in range(ACTORS))}
+        if sample == 30_000 and column is not found.columns[-1]:
+            assert column.sampled == (column.begin, column.end)
+
+
 def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
     played(tmp_path / NAME, 50, slow=2)
     with JournalIndex(tmp_path / NAME) as index:
@@ -130,27 +151,6 @@ def test_of_a_long_time_samples_are_shown(tmp_path: Path, monkeypatch: pytest.Mo
         assert found.columns[-1].end == pytest.approx(index.end)
         zoomed = timeline(index, index.end / 2, index.end / 2 + 1)
         assert zoomed.exact, "single rounds are seen of a part of it"
-
-
-@pytest.mark.parametrize("sample", [3_000, 30_000], ids=["a part of each", "all of each"])
-@pytest.mark.usefixtures("looks_often")
-def test_samples_are_of_their_columns_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: int
-) -> None:
-    """Also where the index only knows a place long before the time that is looked for."""
-    played(tmp_path / NAME, 400)
-    monkeypatch.setattr(journal_index, "_NEAR", 2_500)
-    for name, value in {"_MOST_EXACT": 9, "_SAMPLE": 3_000, "_COLUMNS": 20}.items():
-        monkeypatch.setattr(timeline_module, name, value)
-    monkeypatch.setattr(timeline_module, "_WHOLE", sample)
-    with JournalIndex(tmp_path / NAME) as index:
-        found = timeline(index, 0, inf)
-    for column in found.columns:
-        middle, (since, until) = (column.begin + column.end) / 2, column.sampled
-        assert since <= middle <= until
-        assert column.shares.keys() == {"learner", *(f"actor {rank}" for rank in range(ACTORS))}
-        if sample == 30_000 and column is not found.columns[-1]:
-            assert column.sampled == (column.begin, column.end)
 
 
 @pytest.fixture
