@@ -96,6 +96,11 @@ def test_a_head_is_seen_to_go_and_to_come_back(
         tab.wait(FAULT, SECONDS)
         assert "head" in str(tab.value(FAULT)), tab.value(FAULT)
         assert "w1" in str(tab.value(TEXT)), "what was known last stays"
+        tab.open("about:blank")
+        tab.open(f"{address}#/run/{first['name']}/timeline")
+        tab.wait(DRAWN, SECONDS)  # of what was copied
+        tab.wait(FAULT, SECONDS)
+        tab.errors.clear()
         cluster.start_head()
         tab.wait(f"({FAULT}) === ''", SECONDS)
         cluster.alive("w1")
