@@ -25,6 +25,7 @@ async function ask(path) {
   const answer = await fetch(`api/${path}`, { signal: AbortSignal.timeout(60000) });
   const found = await answer.json().catch(() => ({ error: ["the answer is no JSON: is this the dashboard?"] }));
   if (found.error) throw Object.assign(new Error(found.error.join("\n")), { away: answer.status === 503, later: +answer.headers.get("retry-after") });
+  if (found.age) away(found.age);
   return found;
 }
 
@@ -280,7 +281,7 @@ async function showTimeline(view, query, name) {
       const x = px(column.from), wide = px(column.to) - x;
       for (const [member, shares] of Object.entries(column.shares)) {
         let top = row.get(member) + 3;
-        for (const [what, share] of Object.entries(shares).sort(([a], [b]) => a.startsWith("wait") - b.startsWith("wait"))) { const high = share * (ROW - 6); seen.set(what, colorOf(what)); pen.fillStyle = colorOf(what); pen.fillRect(x, top, wide + 0.5, high); top += high; }
+        for (const [what, share] of Object.entries(shares).sort(([a], [b]) => a.startsWith("wait") - b.startsWith("wait"))) { const high = share * (ROW - 6); seen.set(what.split(":")[0], colorOf(what)); pen.fillStyle = colorOf(what); pen.fillRect(x, top, wide + 0.5, high); top += high; }
       }
     }
     for (const mark of found.marks) { seen.set(mark.name, MARKS[mark.name] || MARK); pen.fillStyle = seen.get(mark.name); pen.fillRect(px(mark.at) - 1, mark.member ? row.get(mark.member) : 0, 2, mark.member ? ROW : members.length * ROW); }
@@ -428,10 +429,15 @@ const ONE = { timeline: ["Timeline", showTimeline], path: ["Path of a row", show
 let stream = null, hears = () => {}, turn = 0, failed = false, outcomes = new Map();  // failed: the head was away when the view was drawn
 
 // What the view, and what the stream of news has to complain of: each takes back its own only.
-const faults = { view: "", stream: "" };
+const faults = { view: "", stream: "", age: "" };
 function fault(text, of = "view") {
   faults[of] = text;
   $("fault").textContent = [...new Set(Object.values(faults))].filter(Boolean).join("\n");
+}
+// Of a head that is away what is known is shown, and drawn anew once it is back.
+function away(age) {
+  failed = true;
+  fault(`shown as it was ${seconds(age)} ago`, "age");
 }
 // Browsers have few connections to a host for all of their tabs: one that nobody looks at holds none.
 function listen(run, say) {
@@ -442,7 +448,7 @@ function deafen() { stream?.close(); stream = null; }
 document.addEventListener("visibilitychange", () => { deafen(); hears(); });
 function hear(run, say) {
   const events = stream = new EventSource(`api/events?run=${enc(run)}`);
-  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : "", "stream"); if (found.error) return; if (failed) show(); else say(found); };
+  events.onmessage = (event) => { const found = JSON.parse(event.data); fault(found.error ? found.error.join("\n") : "", "stream"); if (found.error) return; fault("", "age"); if (failed) show(); else say(found); };
   // A stream that was refused is closed: the view's own question was, too, and says why.
   events.onerror = () => { if (events.readyState !== EventSource.CLOSED) fault("the dashboard does not answer: is it still running? The page goes on when it comes back.", "stream"); };
 }
@@ -461,7 +467,7 @@ async function whileLive(view, names, path, draw) {
   const known = () => (names.length ? names : [...outcomes.keys()]).map((name) => [name, outcomes.get(name) || ""]);
   let said = "", before = "", more = false;
   const again = async () => {
-    const now = JSON.stringify(known()), found = await ask(path), text = JSON.stringify(found);
+    const now = JSON.stringify(known()), found = await ask(path), text = JSON.stringify({ ...found, age: undefined });
     if (text !== said) draw(found);
     [said, before, more] = [text, now, !!found.copying];
   };
@@ -477,7 +483,7 @@ async function whileLive(view, names, path, draw) {
 // ``said``: what was answered before, if it asks again.
 async function show(said = "") {
   const mine = ++turn, [path, query = ""] = location.hash.slice(2).split("?"), words = path.split("/").map(dec);
-  deafen(); hears = () => {}; fault(""); fault("", "stream"); tip({}, ""); failed = false;
+  deafen(); hears = () => {}; for (const of of Object.keys(faults)) fault("", of); tip({}, ""); failed = false;
   const run = words[0] === "run" ? words[1] : "", views = run ? ONE : ALL, word = run ? words[2] : words[0], [title, draw] = views[word] || views[Object.keys(views)[0]];
   $("title").textContent = run || title;
   document.title = `${run || title} · ARTOS`;
@@ -490,6 +496,7 @@ async function show(said = "") {
   try {
     await draw(view, new URLSearchParams(query), run);
     if (waits) waits.remove();
+    if (mine === turn && failed && !stream) listen("", () => {});
   } catch (error) {
     if (error.later) {
       view.replaceChildren(el("p", {}, error.message));

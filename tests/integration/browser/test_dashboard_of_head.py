@@ -99,7 +99,10 @@ def test_a_head_is_seen_to_go_and_to_come_back(
         tab.open("about:blank")
         tab.open(f"{address}#/run/{first['name']}/timeline")
         tab.wait(DRAWN, SECONDS)  # of what was copied
-        tab.wait(FAULT, SECONDS)
+        tab.wait(f"({FAULT}).includes('shown as it was')", SECONDS)
+        tab.open(f"{address}#/bill")
+        tab.wait(f"{SAID}.includes('CPU s held')", SECONDS)
+        tab.wait(f"({FAULT}).includes('shown as it was')", SECONDS)
         tab.errors.clear()
         cluster.start_head()
         tab.wait(f"({FAULT}) === ''", SECONDS)
