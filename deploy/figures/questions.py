@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from artos.errors import Refused
+from artos.system.printable import one_line
 from deploy.figures.common_part import Floats, common_part
-from deploy.figures.drawing import SIZE, Format, drawn, label, style
-from deploy.figures.read_run import Group, ReadRun
+from deploy.figures.drawing import SIZE, WIDTH, Format, drawn, label, labels_apart, look
+from deploy.figures.read_run import Group, ReadRun, Say
 from deploy.figures.timeline import draw_timeline, timeline
 from deploy.tracing.file import events_of
 from head.records.episodes import WINDOW
@@ -28,7 +29,29 @@ _POINTS = 200
 """Points of a curve."""
 _LINES = 100_000
 """Of a journal that is longer, the timeline shows the last ones."""
-_BAND = "Lines are means, bands reach from the lowest to the highest run."
+_DID = "Who did what when?"
+_FEW = 20
+"""Places of a curve that are marked each."""
+_WORDS = {
+    "environment": "step environments",
+    "inference": "choose actions",
+    "sample": "sample (the rest)",
+    "play": "play episodes",
+    "bind": "load weights",
+    "gather": "gather rows",
+    "publish": "publish weights",
+    "wait": "wait to be asked",
+    "wait_for_room": "wait for room for rows",
+    "wait_for_device": "wait for a device",
+}
+"""Kinds of time that ARTOS measures; others are called as whoever measures them does."""
+_LITTLE = 0.005
+_THIN = 4
+"""As many bars fill the axes; fewer are no wider."""
+_LETTERS = 45
+"""As many letters as fit side by side below axes."""
+_TILTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+_WHISKERS: dict[str, Any] = {"ecolor": "#1c2530", "capsize": 2, "error_kw": {"elinewidth": 0.9}}
 
 
 @dataclass(frozen=True)
@@ -59,9 +82,14 @@ class Curve:
     values: Floats
 
 
-def answers(groups: Sequence[Group]) -> list[Answer]:
-    """The figures for which these runs have data, in the order in which one would ask."""
-    questions = (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times, _did)
+def answers(groups: Sequence[Group], say: Say) -> list[Answer]:
+    """The figures for which these runs have data, in the order in which one would ask.
+
+    ``say`` is told of what is damaged, so that a figure is left out.
+    """
+    names = labels_apart([group.label for group in groups])
+    groups = [replace(each, label=name) for each, name in zip(groups, names, strict=True)]
+    questions = (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times, partial(_did, say=say))
     found = (question(groups) for question in questions)
     return [answer for answer in found if answer is not None]
 
@@ -71,12 +99,13 @@ def curve_of(name: str, runs: Iterable[ReadRun], *, seconds: bool = False) -> Cu
 
     None if none of them has an episode, or they have no part in common.
     """
-    found = [
-        (run.seconds_at(run.episodes.steps) if seconds else run.episodes.steps,
-         run.episodes.running_mean())
-        for run in runs
-        if len(run.episodes)
-    ]  # fmt: skip
+    found = list[tuple[Floats, Floats]]()
+    for run in runs:
+        if len(run.episodes):
+            steps = run.episodes.steps
+            last = np.diff(steps, append=np.inf) > 0  # of those that end at one step
+            at = steps[last]
+            found.append((run.seconds_at(at) if seconds else at, run.episodes.running_mean()[last]))
     if not found:
         return None
     at, values = common_part(found, _POINTS)
@@ -88,18 +117,21 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
     from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     for number, curve in enumerate(curves):
-        colour, dashes = style(number)
-        mean = curve.values.mean(axis=0)
-        axes.plot(curve.at, mean, dashes, color=colour, label=label(curve.label), linewidth=1.6)
-        if len(curve.values) > 1:
-            low, high = curve.values.min(axis=0), curve.values.max(axis=0)
-            axes.fill_between(curve.at, low, high, color=colour, alpha=0.18, linewidth=0)
+        own, mean = look(number), curve.values.mean(axis=0)
+        low, high = curve.values.min(axis=0), curve.values.max(axis=0)
+        axes.plot(
+            curve.at, mean, own.dashes, color=own.colour, label=label(curve.label), linewidth=1.4,
+            marker="o" if len(curve.at) <= _FEW else "", markersize=3,
+        )  # fmt: skip
+        if len(curve.at) == 1:  # a band would have no width
+            axes.vlines(curve.at, low, high, color=own.colour)
+        elif len(curve.values) > 1:
+            axes.fill_between(curve.at, low, high, color=own.colour, alpha=0.18, linewidth=0)
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    if curves:
-        axes.legend(frameon=False, fontsize=8)
+    if axes.get_xlim()[1] >= 1_000:  # below 1 it would write thousandths as m
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _returns(
@@ -112,8 +144,7 @@ def _returns(
         return None
     caption = (
         f"Return per episode while learning (mean of the last {WINDOW} episodes) by {below}. "
-        f"{_spread(there)}A curve ends where the first of its runs does. "
-        f"{_whose(there, groups, 'episodes to compare')}"
+        f"{_spread(there)}{_whose(there, groups, 'episodes to compare')}"
     )
     beside = f"return, mean of {WINDOW} episodes"
     return Answer(name, question, caption, lambda axes: draw_curves(axes, curves, below, beside))
@@ -146,11 +177,13 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
         there.append(group)
     if not curves:
         return None
-    made = any(run.evaluated[-1].steps for group in there for run in group.runs)
-    below = STEPS if made else UPDATES
+    played = [each for group in there for run in group.runs for each in run.evaluated]
+    below = STEPS if any(each.steps for each in played) else UPDATES
+    fewest, most = (f(each.episodes for each in played) for f in (min, max))
+    count = f"{fewest} to {most}" if fewest < most else f"{most}"
     caption = (
-        "Mean return of evaluations during training, in environments of their own and without "
-        f"exploration, by {below}. {_spread(there)}"
+        f"Mean return of evaluations during training ({count} episodes each, in environments of "
+        f"their own and without exploration) by {below}. {_spread(there)}"
         f"{_whose(there, groups, 'evaluations to compare')}"
     )
     beside = "mean return of an evaluation"
@@ -163,10 +196,11 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
 def _lags(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, _lag_shares)
     shares = [(group.label, [*map(_lag_shares, group.runs)]) for group in there]
-    names = sorted(
-        {name for _, each in shares for run in each for name in run},
-        key=lambda name: int(name.partition("-")[0]),
-    )
+    found = {name for _, each in shares for run in each for name in run}
+    names = {
+        name: name.replace("-", "–")
+        for name in sorted(found, key=lambda name: int(name.partition("-")[0]))
+    }
     if not names:
         return None
     caption = (
@@ -175,7 +209,7 @@ def _lags(groups: Sequence[Group]) -> Answer | None:
     )
     return Answer(
         "lag", "How old are the rows that it learns from?", caption,
-        lambda axes: _bars(axes, names, shares, "policy lag, versions", "share of rows"),
+        lambda axes: draw_bars(axes, names, shares, "policy lag (versions)", "share of rows"),
     )  # fmt: skip
 
 
@@ -189,29 +223,39 @@ def _times(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, lambda run: run.last.shares)
     shares = [(group.label, [run.last.shares for run in group.runs]) for group in there]
     every = [run for _, each in shares for run in each]
-    kinds = dict.fromkeys(kind for run in every for kind in run)
-    names = [name for name in kinds if max(run.get(name, 0.0) for run in every) >= 0.005]
+    kinds = dict.fromkeys(kind.partition(".")[::2] for run in every for kind in run)
+    roles = [role for role, _ in kinds]
+    names = {
+        f"{role}.{kind}": f"{role}: {_WORDS.get(kind, kind.replace('_', ' '))}"
+        for role, kind in sorted(
+            kinds, key=lambda each: (roles.index(each[0]), each[1].startswith("wait"))
+        )
+        if max(run.get(f"{role}.{kind}", 0.0) for run in every) >= _LITTLE
+    }
     if not names:
         return None
     caption = (
         "Where members spent their time: shares of the wall time of the learner, and of all actors "
-        f"together; shares below 0.5 % are left out. {_spread(there, 'Bars')}"
+        f"together; shares below {_LITTLE:.1%} are left out. {_spread(there, 'Bars')}"
         f"{_whose(there, groups, 'times')}"
     )
     return Answer(
         "time", "Where does the time go?", caption,
-        lambda axes: _bars(axes, names, shares, "share of wall time", "", across=True),
+        lambda axes: draw_bars(axes, names, shares, "share of wall time", "", across=True),
+        (WIDTH, 0.6 + len(names) * (0.13 + 0.08 * len(there))),
     )  # fmt: skip
 
 
-def _did(groups: Sequence[Group]) -> Answer | None:
+def _did(groups: Sequence[Group], say: Say) -> Answer | None:
     """Of one run alone: of several there is no room."""
     runs = [run for group in groups for run in group.runs]
     if len(runs) != 1:
         return None
     try:
         told = timeline(events_of(runs[0].folder, -_LINES))
-    except Refused:  # a journal that is damaged or missing takes nothing from the rest
+    except Refused as error:  # it takes nothing from the rest
+        if runs[0].history:  # one that has only been asked for has none yet
+            say(f"{_DID} {error}")
         return None
     if not told.rows:
         return None
@@ -222,16 +266,20 @@ def _did(groups: Sequence[Group]) -> Answer | None:
         _whose(groups, groups),
     ))  # fmt: skip
     return Answer(
-        "timeline", "Who did what when?", caption, lambda axes: draw_timeline(axes, told),
-        (8.0, 1.2 + 0.22 * len(told.rows)), "png",
+        "timeline", _DID, caption, lambda axes: draw_timeline(axes, told),
+        (1.5 * WIDTH, 0.6 + 0.22 * len(told.rows)), "png",
     )  # fmt: skip
 
 
-def _bars(
-    axes: Axes, names: Sequence[str], shares: Sequence[tuple[str, Sequence[Mapping[str, float]]]],
-    below: str, beside: str, *, across: bool = False,
+def draw_bars(
+    axes: Axes, names: Mapping[str, str],
+    shares: Sequence[tuple[str, Sequence[Mapping[str, float]]]], below: str, beside: str, *,
+    across: bool = False,
 ) -> None:  # fmt: skip
-    """A bar for each name and group: means, with a whisker from the lowest to the highest run."""
+    """A bar for each of ``names``, which have words, and each group.
+
+    It is the mean, with a whisker from the lowest to the highest run.
+    """
     bars = [
         (whose, np.array([[run.get(name, 0.0) for name in names] for run in each]))
         for whose, each in shares
@@ -240,33 +288,41 @@ def _bars(
     for number, (whose, values) in enumerate(bars):
         mean = values.mean(axis=0)
         spread = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
-        at, look = places + (number - (len(bars) - 1) / 2) * width, style(number)[0]
-        options: dict[str, Any] = {"color": look, "label": label(whose), "ecolor": "#5f6b7a"}
+        at, own = places + (number - (len(bars) - 1) / 2) * width, look(number)
+        options: dict[str, Any] = {
+            "label": label(whose), "color": own.colour, "hatch": own.hatch, "edgecolor": "white",
+            "linewidth": 0,
+        }  # fmt: skip
         if len(values) > 1:
-            options["yerr" if not across else "xerr"] = spread
+            options |= _WHISKERS | {"xerr" if across else "yerr": spread}
         if across:
             axes.barh(at, mean, width, **options)
         else:
             axes.bar(at, mean, width, **options)
-    shown = [*map(label, names)]
+    shown = [*map(label, names.values())]
     if across:
         axes.set_yticks(places, shown)
-        axes.invert_yaxis()
+        axes.set_ylim(len(names) - 0.4, -0.6)  # the first one on top
+        axes.grid(visible=False, axis="y")
     else:
-        axes.set_xticks(places, shown)
+        long = sum(len(name) + 2 for name in shown) > _LETTERS
+        axes.set_xticks(places, shown, **(_TILTED if long else {}))
+        beside_few = max(0.0, _THIN - len(names)) / 2
+        axes.set_xlim(-0.6 - beside_few, len(names) - 0.4 + beside_few)
+        axes.grid(visible=False, axis="x")
     axes.set_xlabel(below)
     axes.set_ylabel(beside)
-    axes.legend(frameon=False, fontsize=8)
 
 
 def _spread(groups: Sequence[Group], what: str = "Lines") -> str:
     if all(len(group.runs) == 1 for group in groups):
         return ""
-    return (
-        f"{_BAND} "
-        if what == "Lines"
-        else ("Bars are means, whiskers reach from the lowest to the highest run. ")
-    )
+    if what == "Lines":
+        return (
+            "Lines are means over runs, bands reach from the lowest to the highest run, as far as "
+            "all runs of a line go. "
+        )
+    return "Bars are means over runs, whiskers reach from the lowest to the highest run. "
 
 
 def _having(groups: Sequence[Group], has: Callable[[ReadRun], object]) -> list[Group]:
@@ -279,5 +335,5 @@ def _whose(there: Sequence[Group], groups: Sequence[Group], what: str = "") -> s
     """Whose data is there; of all ``groups``, some runs may be without."""
     without = sum(len(group.runs) for group in groups) - sum(len(group.runs) for group in there)
     left_out = f" {without} without {what} {'are' if without > 1 else 'is'} left out."
-    named = "; ".join(label(group.who).strip() for group in there)
+    named = "; ".join(one_line(group.who) for group in there)
     return f"{named}.{left_out * (without > 0)}"

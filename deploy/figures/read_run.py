@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +22,12 @@ from head.records import evaluations, summary_file
 from head.records.episodes import Episodes
 from head.records.evaluations import Evaluated
 from head.records.progress_log import status_of
+from head.records.reading import DamagedRecord
 from head.records.summary_file import Ending
 
 _ABOUT = ("algorithm", "env", "workload")
+Say = Callable[[str], None]
+"""Is told, in words, of something that is left out, and why."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class ReadRun:
     """A run, live, over or killed; each file is read when it is first asked for.
 
     Raises:
-        Refused: there is no run, or what is asked for is damaged.
+        Refused: there is no run.
+        DamagedRecord: what is asked for is damaged.
     """
 
     folder: Path
@@ -59,7 +63,8 @@ class ReadRun:
         except FileNotFoundError as error:
             raise Refused([f"{self.folder}: there is no run; give the folder of one"]) from error
         except (OSError, CheckpointFault) as error:
-            raise Refused([f"{self.folder}: its records are damaged: {error}"]) from error
+            why = error.why if isinstance(error, CheckpointFault) else f"cannot be read: {error}"
+            raise DamagedRecord(self.folder / run_config.CONFIG, why) from error
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -103,6 +108,21 @@ class ReadRun:
         """The newest of them."""
         return self.history[-1] if self.history else Status()
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """The environment steps and updates that it has made."""
+        return self.last.steps or self.ending.steps, self.last.updates or self.ending.updates
+
+    @property
+    def length(self) -> str:
+        """How long it is, in words: updates are told if there are no steps."""
+        steps, updates = self.size
+        return f"{updates:,} updates" if updates and not steps else f"{steps:,} steps"
+
+    def check(self) -> None:
+        """Read all that figures are made of, but for the journal."""
+        _ = self.asked, self.ending, self.episodes, self.evaluated, self.history
+
     def seconds_at(self, steps: Floats) -> Floats:
         """Seconds of training after so many environment steps, by its progress."""
         at = [0.0, *(float(status.steps) for status in self.history)]
@@ -123,37 +143,69 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that one curve is of, and what it is called."""
+    """Runs that one curve is of, what it is called, and ``what`` they were asked to do."""
 
     label: str
     runs: tuple[ReadRun, ...]
+    what: str
 
     @property
     def who(self) -> str:
-        """Whose mean and spread it is, for a caption."""
-        if len(self.runs) == 1:
-            return f"{self.label}: {self.runs[0].name}"
+        """Whose mean and spread it is, for a caption that can be understood alone."""
+        first, *others = self.runs
+        called = "" if self.label == self.what else f"{self.label}: "
+        if not others:
+            named = "" if called else f" (run {first.name})"
+            return f"{called}{self.what}, seed {first.asked.seed}, {first.length}{named}"
         seeds = [str(run.asked.seed) for run in self.runs]
         count = "runs, some of one seed" if len({*seeds}) < len(seeds) else "seeds"
-        return f"{self.label}: {len(seeds)} {count} ({', '.join(seeds)})"
+        shortest, *_, longest = [r.length for r in sorted(self.runs, key=lambda run: run.size)]
+        least = "" if shortest == longest else f"{shortest.partition(' ')[0]} to "
+        whose = f"{len(seeds)} {count} ({', '.join(seeds)})"
+        return f"{called}{self.what}, {whose}, {least}{longest} each"
+
+
+def readable(runs: Iterable[ReadRun], say: Say) -> list[ReadRun]:
+    """Those whose records can be read; ``say`` is told of each other one, and why.
+
+    Raises:
+        Refused: none can be, or something is no run.
+    """
+    found, damaged = list[ReadRun](), list[str]()
+    for run in runs:
+        try:
+            run.check()
+            found.append(run)
+        except DamagedRecord as error:
+            damaged.append(str(error))
+    if damaged and not found:
+        raise Refused(damaged)
+    for why in damaged:
+        say(why)
+    return found
 
 
 def by_run(runs: Iterable[ReadRun]) -> list[Group]:
-    """Each run is a curve of its own."""
-    return [Group(run.name, (run,)) for run in runs]
+    """Each run is a curve of its own, called after its folder."""
+    runs = [*runs]
+    names = _brief({str(run.folder.resolve()) for run in runs})
+    return [
+        Group(names[str(run.folder.resolve())], (run,), what)
+        for run, what in zip(runs, labels([run.settings for run in runs]), strict=True)
+    ]
 
 
 def by_seed(runs: Iterable[ReadRun]) -> list[Group]:
     """Runs that differ in nothing but their seed are one curve.
 
-    A curve is called after the settings that differ between curves.
+    A curve is called after the settings that differ between those of its algorithm and environment.
     """
     runs = [*runs]
     same: dict[str, list[ReadRun]] = {}
     for run, label in zip(runs, labels([run.settings for run in runs]), strict=True):
         same.setdefault(label, []).append(run)
     return [
-        Group(label, tuple(sorted(group, key=lambda run: run.asked.seed)))
+        Group(label, tuple(sorted(group, key=lambda run: run.asked.seed)), label)
         for label, group in same.items()
     ]
 
@@ -161,26 +213,34 @@ def by_seed(runs: Iterable[ReadRun]) -> list[Group]:
 def labels(every: Sequence[Mapping[str, str]]) -> list[str]:
     """What runs of these settings are called: the same only if all their settings are.
 
-    Workloads are named only if runs of one algorithm and environment differ in them.
+    Only runs of one algorithm and environment are compared: others have other settings anyway.
     """
-    whats = [f"{each.get('algorithm', '')} on {each.get('env', '')}" for each in every]
-    names = dict.fromkeys(name for each in every for name in sorted(each) if name not in _ABOUT)
-    differ = [name for name in names if len({each.get(name) for each in every}) > 1]
-    workloads = {(what, each.get("workload")) for what, each in zip(whats, every, strict=True)}
-    if len(workloads) > len({*whats}):
-        differ.append("workload")
+    alike: dict[str, list[Mapping[str, str]]] = {}
+    whats = [
+        " on ".join(filter(None, (each.get("algorithm"), each.get("env")))) or each["workload"]
+        for each in every
+    ]
+    for what, each in zip(whats, every, strict=True):
+        alike.setdefault(what, []).append(each)
+    differ = {what: _differing(those) for what, those in alike.items()}
     brief = _brief({each.get("workload", "") for each in every})
     told = [{**each, "workload": brief[each.get("workload", "")]} for each in every]
     return [
-        " ".join([what, *(f"{name}={each[name]}" for name in differ if name in each)])
+        " ".join([what, *(f"{name}={each[name]}" for name in differ[what] if name in each)])
         for what, each in zip(whats, told, strict=True)
     ]
 
 
-def _brief(workloads: set[str]) -> dict[str, str]:
+def _differing(every: Sequence[Mapping[str, str]]) -> list[str]:
+    names = dict.fromkeys(name for each in every for name in sorted(each) if name not in _ABOUT)
+    names["workload"] = None
+    return [name for name in names if len({each.get(name) for each in every}) > 1]
+
+
+def _brief(paths: set[str]) -> dict[str, str]:
     """As few of the last parts of each path as tell them apart."""
-    parts = {each: Path(each).parts for each in workloads}
+    parts = {each: Path(each).parts for each in paths}
     most = max(map(len, parts.values()), default=0)
     counted = ({each: "/".join(p[-n:]) for each, p in parts.items()} for n in range(1, most + 1))
-    whole = {each: each for each in workloads}
+    whole = {each: each for each in paths}
     return next((brief for brief in counted if len({*brief.values()}) == len(parts)), whole)

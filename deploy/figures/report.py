@@ -13,15 +13,17 @@ from artos.protocol.usage import Usage, flat
 from artos.system.printable import printable
 from artos.system.regular_file import contents
 from deploy.figures.questions import answers
-from deploy.figures.read_run import Group, ReadRun
+from deploy.figures.read_run import ReadRun, Say, by_run
 
 _TEMPLATE = Path(__file__).with_name("report.html")
 _MEDIA = {"svg": "image/svg+xml", "png": "image/png"}
 Row = tuple[str, str]
 
 
-def report(folder: Path) -> str:
+def report(folder: Path, say: Say) -> str:
     """The report of the run in ``folder``, live, over or killed, as a page of HTML.
+
+    ``say`` is told, as readers of the page are, of what is damaged, so that it is left out.
 
     Raises:
         Refused: there is no run, or its records are damaged.
@@ -41,15 +43,19 @@ def report(folder: Path) -> str:
         "Machine": [*_rows(run.config.get("host") or {})],
         "Versions": [*_rows(run.asked.versions)],
     }
+    left_out = list[str]()
+    found = answers(by_run([run]), left_out.append)
+    for each in left_out:
+        say(each)
     figures = (
         {"title": answer.question, "caption": answer.caption, "kind": _MEDIA[answer.best],
          "data": base64.b64encode(answer.files(answer.best)[answer.best]).decode()}
-        for answer in answers([Group(run.name, (run,))])
+        for answer in found
     )  # fmt: skip
     page = Environment(autoescape=True, undefined=StrictUndefined)
     return page.from_string(contents(_TEMPLATE).decode()).render(
         name=printable(run.name), said=printable(f"{said}. {why}" if why else said),
-        figures=[*figures],
+        figures=[*figures], left_out=[*map(printable, left_out)],
         tables={title: rows for title, rows in tables.items() if rows},
     )  # fmt: skip
 

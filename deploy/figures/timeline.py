@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from deploy.figures.drawing import COLOURS, label
+from deploy.figures.drawing import Look, label, look
 from deploy.tracing.events import Event
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WAIT, _WAITING = "wait", "#d9dee4"
+_WAIT, _WAITS = "wait", Look("#d9dee4", "-", "")
 _WIDTH = 1_200
 """Slices that are nearer to each other than this part of the whole are one."""
 _MOST_ROWS = 40
@@ -59,19 +59,20 @@ def timeline(events: Iterable[Event]) -> Timeline:
 
 def draw_timeline(axes: Axes, told: Timeline) -> None:
     """Draw it; waits are grey and lie below the rest."""
-    from matplotlib.patches import Patch  # noqa: PLC0415
-
     names = dict.fromkeys(name for kinds in told.rows.values() for name in kinds)
-    colours = {name: COLOURS[n % len(COLOURS)] for n, name in enumerate(n for n in names)}
-    colours[_WAIT] = _WAITING
+    work = {name: look(n) for n, name in enumerate(name for name in names if name != _WAIT)}
+    looks = {_WAIT: _WAITS} | work
+    unnamed = {*names}
     for number, kinds in enumerate(told.rows.values()):
         for name in sorted(kinds, key=lambda name: name != _WAIT):
-            axes.broken_barh(kinds[name], (number - 0.4, 0.8), color=colours[name], linewidth=0)
+            axes.broken_barh(
+                kinds[name], (number - 0.4, 0.8), facecolor=looks[name].colour,
+                edgecolor="white", linewidth=0, hatch=looks[name].hatch,
+                label=label(name) if name in unnamed else None,
+            )  # fmt: skip
+            unnamed.discard(name)
     axes.set_yticks(range(len(told.rows)), [*map(label, told.rows)])
     axes.invert_yaxis()
     axes.set_xlim(told.begin, told.end)
     axes.set_xlabel("seconds since the run began")
     axes.grid(visible=False, axis="y")
-    shown = [Patch(color=colours[name], label=label(name)) for name in names]
-    axes.legend(handles=shown, frameon=False, fontsize=8, ncols=4, loc="lower left",
-                bbox_to_anchor=(0, 1))  # fmt: skip

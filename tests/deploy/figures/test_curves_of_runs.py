@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from artos.errors import Refused
 from artos.protocol.usage import Usage
 from artos.protocol.views import Status
 from deploy.cli.__main__ import main
-from deploy.figures.questions import Answer, answers, curve_of
-from deploy.figures.read_run import ReadRun, by_run, by_seed
+from deploy.figures.questions import Answer, answers, curve_of, draw_curves
+from deploy.figures.read_run import Group, ReadRun, by_run, by_seed, readable
 from deploy.figures.report import report
 from deploy.figures.timeline import timeline
 from head.records.evaluations import Evaluated
@@ -55,8 +56,12 @@ def made(
     return ReadRun(root / name)
 
 
+def nothing(why: str) -> None:
+    pytest.fail(f"left out: {why}")
+
+
 def by_name(runs: list[ReadRun]) -> dict[str, Answer]:
-    return {answer.name: answer for answer in answers(by_seed(runs))}
+    return {answer.name: answer for answer in answers(by_seed(runs), nothing)}
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_curve(tmp_path: Path) -> None:
@@ -71,20 +76,36 @@ def test_runs_that_differ_in_their_seed_alone_are_one_curve(tmp_path: Path) -> N
 
 def test_runs_of_one_name_in_two_folders_have_bars_of_their_own(tmp_path: Path) -> None:
     runs = [made(tmp_path / place, "ppo-1") for place in "ab"]
-    found = {answer.name: answer for answer in answers(by_run(runs))}
-    for name in ("lag", "time"):
-        found[name].draw(axes := Figure().add_subplot())
-        assert len(axes.containers) == 2
+    found = {answer.name: answer for answer in answers(by_run(runs), nothing)}
+    for answer in found.values():
+        answer.draw(axes := Figure().add_subplot())
+        assert axes.get_legend_handles_labels()[1] == ["a/ppo-1", "b/ppo-1"]
 
 
 def test_evaluations_of_runs_without_steps_lie_at_their_updates(tmp_path: Path) -> None:
     config = {"workload": "bc", "folder": "", "settings": {}}
     with RunFolder.create(tmp_path / "r", config) as run, ProgressLog(run) as log:
         log.evaluated([Evaluated(v, 0, 10 * v, v, 1.0, 5, 7.0, 0.5) for v in (1, 2, 3)])
-    (found,) = answers(by_run([ReadRun(run.path)]))
+    (found,) = answers(by_run([ReadRun(run.path)]), nothing)
     found.draw(axes := Figure().add_subplot())
     assert axes.get_xlabel() == "updates"
     assert list(axes.get_lines()[0].get_xdata()) == [10.0, 20.0, 30.0]
+
+
+def test_only_runs_of_one_algorithm_and_environment_are_compared(tmp_path: Path) -> None:
+    runs = [
+        made(tmp_path, f"ppo-{lag}-{seed}", seed, settings={"max_lag": lag, "clip": 0.2})
+        for lag in (0, 2)
+        for seed in (1, 2)
+    ]
+    runs.append(made(tmp_path, "dqn", algorithm="dqn", settings={"tau": 0.005, "clip": 9.0}))
+    runs.append(made(tmp_path, "pend", env="Pendulum-v1", settings={"clip": 0.1}))
+    runs.append(made(tmp_path, "bc", algorithm="bc", env="", workload="bc"))
+    runs.append(made(tmp_path, "mine", algorithm="", env="", workload="mine.py:own"))
+    assert [group.label for group in by_seed(runs)] == [
+        "ppo on CartPole-v1 max_lag=0", "ppo on CartPole-v1 max_lag=2", "dqn on CartPole-v1",
+        "ppo on Pendulum-v1", "bc", "mine.py:own",
+    ]  # fmt: skip
 
 
 def test_runs_of_other_workloads_are_other_curves(tmp_path: Path) -> None:
@@ -117,7 +138,20 @@ def test_a_workload_of_one_name_in_another_folder_is_another(tmp_path: Path) -> 
 def test_a_seed_that_occurs_twice_is_not_told_as_two(tmp_path: Path) -> None:
     runs = [made(tmp_path, name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2))]
     (group,) = by_seed(runs)
-    assert group.who == "ppo on CartPole-v1: 3 runs, some of one seed (1, 1, 2)"
+    assert group.who == "ppo on CartPole-v1, 3 runs, some of one seed (1, 1, 2), 900 steps each"
+
+
+def test_captions_say_what_was_run_and_how_long(tmp_path: Path) -> None:
+    runs = [made(tmp_path, f"run-{lr}", lr=lr) for lr in (0.1, 0.2)]
+    progress = runs[1].folder / "progress.csv"
+    progress.write_text(progress.read_text().replace(",900,", ",1200,"))
+    assert [group.who for group in by_run(runs)] == [
+        "run-0.1: ppo on CartPole-v1 lr=0.1, seed 1, 900 steps",
+        "run-0.2: ppo on CartPole-v1 lr=0.2, seed 1, 1,200 steps",
+    ]
+    assert by_seed(runs)[0].who == "ppo on CartPole-v1 lr=0.1, seed 1, 900 steps (run run-0.1)"
+    both = Group("both", tuple(runs), "both")
+    assert both.who == "both, 2 runs, some of one seed (1, 1), 900 to 1,200 steps each"
 
 
 def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
@@ -134,6 +168,30 @@ def test_curves_are_compared_where_all_runs_have_them(tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
     (tmp_path / "late" / "episodes.csv").write_text("step,return,length\n900,1,1\n")
     assert curve_of("apart", [ReadRun(tmp_path / name) for name in ("a", "late")]) is None
+
+
+def test_a_curve_is_what_it_is_after_all_episodes_of_a_step(tmp_path: Path) -> None:
+    rows = "".join(f"{step},{value},1\n" for step in (100, 200) for value in (step, 3 * step))
+    (tmp_path / "episodes.csv").write_text(f"step,return,length\n{rows}")
+    curve = curve_of("a", [ReadRun(tmp_path)])
+    assert curve is not None
+    assert curve.values[0].tolist() == pytest.approx(np.linspace(200, 300, 200).tolist())
+
+
+def test_episodes_that_all_end_at_one_step_are_a_mark(tmp_path: Path) -> None:
+    runs = list[ReadRun]()
+    for name, returns in (("a", (1, 3)), ("b", (6,))):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"200,{value},200\n" for value in returns)
+        (tmp_path / name / "episodes.csv").write_text(f"step,return,length\n{rows}")
+        runs.append(ReadRun(tmp_path / name))
+    curve = curve_of("both", runs)
+    assert curve is not None
+    draw_curves(axes := Figure().add_subplot(), [curve], "steps", "return")
+    (line,) = axes.get_lines()
+    assert (*line.get_xdata(), *line.get_ydata(), line.get_marker()) == (200.0, 4.0, "o")
+    (spread,) = axes.collections
+    assert spread.get_paths()[0].vertices.tolist() == [[200.0, 2.0], [200.0, 6.0]]
 
 
 def test_seconds_are_those_of_the_progress(tmp_path: Path) -> None:
@@ -172,7 +230,7 @@ def test_each_figure_answers_one_question_and_says_whose_spread_it_shows(tmp_pat
         assert answer.question.endswith("?")
         assert "2 seeds (1, 2)" in answer.caption
         assert "from the lowest to the highest run" in answer.caption
-    alone = answers(by_run([ReadRun(tmp_path / "run-1")]))
+    alone = answers(by_run([ReadRun(tmp_path / "run-1")]), nothing)
     assert "lowest" not in alone[0].caption
 
 
@@ -188,10 +246,13 @@ def test_captions_name_the_runs_that_are_drawn_and_count_the_others(tmp_path: Pa
         "return-by-steps": "episodes to compare", "return-by-seconds": "episodes to compare",
         "evaluation": "evaluations to compare", "lag": "any such row", "time": "times",
     }.items():  # fmt: skip
-        whose = f"CartPole-v1: 2 seeds (1, 2). 2 without {what} are left out."
+        whose = f"CartPole-v1, 2 seeds (1, 2), 900 steps each. 2 without {what} are left out."
         assert found[name].caption.endswith(whose)
-    (alone,) = (each for each in answers(by_run(runs)) if each.name == "time")
-    assert alone.caption.endswith("run-1: run-1; run-2: run-2. 2 without times are left out.")
+    (alone,) = (each for each in answers(by_run(runs), nothing) if each.name == "time")
+    assert alone.caption.endswith(
+        "run-1: ppo on CartPole-v1, seed 1, 900 steps; "
+        "run-2: ppo on CartPole-v1, seed 2, 900 steps. 2 without times are left out."
+    )
 
 
 def test_both_kinds_of_file_show_something_and_are_the_same_each_time(tmp_path: Path) -> None:
@@ -199,7 +260,7 @@ def test_both_kinds_of_file_show_something_and_are_the_same_each_time(tmp_path: 
     files = answer.files("svg", "png")
     assert files["svg"] == answer.files("svg")["svg"]
     picture = imread(io.BytesIO(files["png"]))
-    assert picture.shape[:2] == (720, 1280)
+    assert picture.shape[1] == 900
     assert len(np.unique(picture.reshape(-1, picture.shape[2]), axis=0)) > 10
     assert b"<svg" in files["svg"]
 
@@ -207,13 +268,13 @@ def test_both_kinds_of_file_show_something_and_are_the_same_each_time(tmp_path: 
 def test_what_has_not_begun_has_no_figures(tmp_path: Path) -> None:
     asked = {"workload": "ppo", "settings": {}, "folder": ""}
     RunFolder.create(tmp_path / "new", asked).close()
-    assert answers(by_seed([ReadRun(tmp_path / "new")])) == []
-    assert "nothing to draw" in report(tmp_path / "new")
+    assert answers(by_seed([ReadRun(tmp_path / "new")]), nothing) == []
+    assert "nothing to draw" in report(tmp_path / "new", nothing)
 
 
 def test_hostile_text_is_drawn_as_it_is_and_moves_nothing(tmp_path: Path) -> None:
     run = made(tmp_path, "_x$\\frac{", env=HOSTILE, algorithm=HOSTILE)
-    for answer in answers(by_seed([run])):
+    for answer in answers(by_seed([run]), nothing):
         files = answer.files("svg", "png")
         assert b"<script" not in files["svg"]
         assert "\x1b" not in answer.caption
@@ -224,7 +285,7 @@ def test_a_report_has_everything_in_one_file_and_executes_nothing(tmp_path: Path
         tmp_path, "first", env=HOSTILE, settings={HOSTILE: HOSTILE, "lr": 1e-3},
         env_spec={"name": HOSTILE}, origin={"command": HOSTILE},
     )  # fmt: skip
-    page = report(tmp_path / "first")
+    page = report(tmp_path / "first", nothing)
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert "\x1b" not in page
@@ -241,9 +302,30 @@ def test_of_a_killed_run_there_is_a_report_too(tmp_path: Path) -> None:
     run = made(tmp_path, "first")
     (run.folder / "summary.json").unlink()
     (run.folder / "journal.jsonl").write_text("{damaged\n")
-    page = report(run.folder)
+    told = list[str]()
+    page = report(run.folder, told.append)
     assert "killed" in page
-    assert "Who did what" not in page
+    (why,) = told
+    assert "Who did what when?" in why
+    assert "journal.jsonl: it is damaged" in why
+    assert f"<p>Left out: {escape(why)}</p>" in page
+    assert page.count("Who did what") == 1
+
+
+@pytest.mark.parametrize("file", ["config.json", "episodes.csv", "progress.csv"])
+def test_one_damaged_run_of_several_is_named_and_the_others_are_drawn(
+    file: str, tmp_path: Path
+) -> None:
+    damaged, whole = made(tmp_path, "a"), made(tmp_path, "b")
+    (damaged.folder / file).write_bytes(b"step,\xff\n1\xff\n")
+    told = list[str]()
+    assert readable([damaged, whole], told.append) == [whole]
+    (why,) = told
+    assert why.startswith(f"{damaged.folder / file} ")
+    with pytest.raises(Refused, match=f"a/{file}"):
+        readable([ReadRun(damaged.folder)], nothing)
+    with pytest.raises(Refused, match="there is no run"):
+        readable([whole, ReadRun(tmp_path / "none")], nothing)
 
 
 @pytest.mark.parametrize("file", ["config.json", "episodes.csv", "progress.csv"])
@@ -251,7 +333,7 @@ def test_a_damaged_record_is_named(file: str, tmp_path: Path) -> None:
     run = made(tmp_path, "first")
     (run.folder / file).write_bytes(b"step,\xff\n1\xff\n")
     with pytest.raises(Refused, match=file):
-        report(run.folder)
+        report(run.folder, nothing)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +345,7 @@ def test_a_summary_of_another_kind_is_named(damage: dict[str, Any], tmp_path: Pa
     file.write_text(json.dumps(json.loads(file.read_text()) | damage))
     (run.folder / "progress.csv").unlink()
     with pytest.raises(Refused, match=r"summary\.json"):
-        report(run.folder)
+        report(run.folder, nothing)
 
 
 def slices(*at: tuple[float, float]) -> list[dict[str, Any]]:
@@ -303,6 +385,38 @@ def test_the_commands_write_files_and_say_which(
     assert (tmp_path / "run-1-report.html").is_file()
     assert main(["plot", "none"]) == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_what_is_damaged_is_said_and_told_by_the_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path, "a").folder.joinpath("progress.csv").write_bytes(b"\xff\n\xff\n")
+    made(tmp_path, "b").folder.joinpath("journal.jsonl").write_text("{damaged\n")
+    assert main(["plot", "a", "b"]) == 1
+    told = capsys.readouterr()
+    assert "return-by-steps" in told.out
+    for file in ("a/progress.csv is damaged", "Who did what when?"):
+        assert file in told.err
+        assert file in (tmp_path / "figures" / "captions.md").read_text().partition("Left out")[2]
+    assert main(["plot", "a", "b", "--json"]) == 1
+    assert len(json.loads(capsys.readouterr().out)["left_out"]) == 2
+    assert main(["report", "b"]) == 1
+    assert "Who did what when?" in capsys.readouterr().err
+    assert main(["plot", "a"]) == 2
+
+
+def test_captions_are_text_whatever_runs_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "<img src=x onerror=alert(1)> ![x](y) `z` _a_ max_lag & $t$"
+    made(tmp_path, name)
+    assert main(["plot", name]) == 0
+    captions = (tmp_path / "figures" / "captions.md").read_text()
+    assert "<img" not in captions
+    shown = r"&lt;img src=x onerror=alert(1)&gt; !\[x\](y) \`z\` \_a\_ max_lag &amp; \$t\$:"
+    assert shown in captions
 
 
 @pytest.mark.parametrize("command", ["plot", "report", "trace"])
