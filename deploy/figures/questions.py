@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,8 @@ _LITTLE = 0.005
 _THIN = 4
 """As many bars fill the axes; fewer are no wider."""
 _LETTERS = 45
-"""As many letters as fit side by side below axes."""
+_LETTERS_UP = 30
+"""As many letters as fit side by side below and beside axes."""
 _TILTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 _WHISKERS: dict[str, Any] = {"ecolor": "#1c2530", "capsize": 2, "error_kw": {"elinewidth": 0.9}}
 
@@ -128,7 +130,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
         elif len(curve.values) > 1:
             axes.fill_between(curve.at, low, high, color=own.colour, alpha=0.18, linewidth=0)
     axes.set_xlabel(below)
-    axes.set_ylabel(beside)
+    axes.set_ylabel(fill(beside, _LETTERS_UP))
     axes.set_xlim(left=0)
     if axes.get_xlim()[1] >= 1_000:  # below 1 it would write thousandths as m
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -22,9 +22,12 @@ def curves(names: list[str]) -> list[Curve]:
 
 @pytest.mark.parametrize("names", NAMES, ids=len)
 def test_the_legend_lies_below_axes_that_stay_as_large(names: list[str]) -> None:
-    figure = composed(lambda axes: draw_curves(axes, curves(names), "steps", "return"))
+    beside = "mean return of 100 episodes; band: lowest to highest"
+    figure = composed(lambda axes: draw_curves(axes, curves(names), "steps", beside))
     figure.draw_without_rendering()
     (legend,), (axes,) = figure.legends, figure.axes
+    up = axes.yaxis.label.get_window_extent()
+    assert 0 <= up.y0 < up.y1 <= figure.bbox.height
     below, whole = legend.get_window_extent(), axes.get_tightbbox()
     assert below.x0 >= 0
     assert below.x1 <= figure.bbox.width
