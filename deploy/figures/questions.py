@@ -5,6 +5,7 @@ Where a curve is of several runs, it is their mean, and a band from the lowest t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,6 +83,8 @@ class Curve:
     label: str
     at: Floats
     values: Floats
+    number: int | None = None
+    """That of how it looks; None: its place among those that are drawn."""
 
 
 def answers(groups: Sequence[Group], say: Say) -> list[Answer]:
@@ -90,10 +93,29 @@ def answers(groups: Sequence[Group], say: Say) -> list[Answer]:
     ``say`` is told of what is damaged, so that a figure is left out.
     """
     names = labels_apart([group.label for group in groups])
-    groups = [replace(each, label=name) for each, name in zip(groups, names, strict=True)]
-    questions = (_BY_STEPS, _IN_TIME, _evaluated, _lags, _times, partial(_did, say=say))
-    found = (question(groups) for question in questions)
+    groups = [
+        replace(each, label=name, number=number)
+        for number, (each, name) in enumerate(zip(groups, names, strict=True))
+    ]
+    envs = dict.fromkeys(group.env for group in groups)
+    found = [
+        answer and replace(answer, name=f"{answer.name}{suffix}")
+        for question in (_BY_STEPS, _IN_TIME, _evaluated)
+        for env, suffix in zip(envs, _suffixes([*envs]), strict=True)
+        for answer in [question([group for group in groups if group.env == env])]
+    ]
+    found += [_lags(groups), _times(groups), _did(groups, say)]
     return [answer for answer in found if answer is not None]
+
+
+def _suffixes(envs: Sequence[str]) -> list[str]:
+    """For files about environments each: returns of two can't be compared, nor share an axis."""
+    if len(envs) == 1:
+        return [""]
+    plain = [re.sub(r"\W+", "-", env, flags=re.ASCII).strip("-")[:_LETTERS] for env in envs]
+    if len({*plain, ""}) <= len(plain):  # numbers tell them apart
+        plain = [f"{name}-{number}" for number, name in enumerate(plain, 1)]
+    return [f"-{name}" for name in plain]
 
 
 def curve_of(name: str, runs: Iterable[ReadRun], *, seconds: bool = False) -> Curve | None:
@@ -119,7 +141,10 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], below: str, beside: str) ->
     from matplotlib.ticker import EngFormatter  # noqa: PLC0415
 
     for number, curve in enumerate(curves):
-        own, mean = look(number), curve.values.mean(axis=0)
+        own, mean = (
+            look(number if curve.number is None else curve.number),
+            curve.values.mean(axis=0),
+        )
         low, high = curve.values.min(axis=0), curve.values.max(axis=0)
         axes.plot(
             curve.at, mean, own.dashes, color=own.colour, label=label(curve.label), linewidth=1.4,
@@ -141,7 +166,7 @@ def _returns(
 ) -> Answer | None:
     begun = _having(groups, lambda run: len(run.episodes) and (run.history or not seconds))
     found = {g: curve for g in begun if (curve := curve_of(g.label, g.runs, seconds=seconds))}
-    there, curves = [*found], [*found.values()]
+    there, curves = [*found], [replace(curve, number=g.number) for g, curve in found.items()]
     if not curves:
         return None
     caption = (
@@ -175,7 +200,7 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
             np.interp(at, each, [e.mean_return for e in run])
             for each, run in zip(places, runs, strict=True)
         ]
-        curves.append(Curve(group.label, at, np.stack(values)))
+        curves.append(Curve(group.label, at, np.stack(values), group.number))
         there.append(group)
     if not curves:
         return None
@@ -197,7 +222,7 @@ def _evaluated(groups: Sequence[Group]) -> Answer | None:
 
 def _lags(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, _lag_shares)
-    shares = [(group.label, [*map(_lag_shares, group.runs)]) for group in there]
+    shares = [(group, [*map(_lag_shares, group.runs)]) for group in there]
     found = {name for _, each in shares for run in each for name in run}
     names = {
         name: name.replace("-", "–")
@@ -223,7 +248,7 @@ def _lag_shares(run: ReadRun) -> dict[str, float]:
 
 def _times(groups: Sequence[Group]) -> Answer | None:
     there = _having(groups, lambda run: run.last.shares)
-    shares = [(group.label, [run.last.shares for run in group.runs]) for group in there]
+    shares = [(group, [run.last.shares for run in group.runs]) for group in there]
     every = [run for _, each in shares for run in each]
     kinds = dict.fromkeys(kind.partition(".")[::2] for run in every for kind in run)
     roles = [role for role, _ in kinds]
@@ -244,7 +269,7 @@ def _times(groups: Sequence[Group]) -> Answer | None:
     return Answer(
         "time", "Where does the time go?", caption,
         lambda axes: draw_bars(axes, names, shares, "share of wall time", "", across=True),
-        (WIDTH, 0.6 + len(names) * (0.13 + 0.08 * len(there))),
+        (WIDTH, 0.6 + len(names) * (0.13 + 0.055 * len(there))),
     )  # fmt: skip
 
 
@@ -275,7 +300,7 @@ def _did(groups: Sequence[Group], say: Say) -> Answer | None:
 
 def draw_bars(
     axes: Axes, names: Mapping[str, str],
-    shares: Sequence[tuple[str, Sequence[Mapping[str, float]]]], below: str, beside: str, *,
+    shares: Sequence[tuple[Group, Sequence[Mapping[str, float]]]], below: str, beside: str, *,
     across: bool = False,
 ) -> None:  # fmt: skip
     """A bar for each of ``names``, which have words, and each group.
@@ -287,13 +312,13 @@ def draw_bars(
         for whose, each in shares
     ]
     places, width = np.arange(len(names), dtype=np.float64), 0.8 / len(bars)
-    for number, (whose, values) in enumerate(bars):
+    for side, (whose, values) in enumerate(bars):
         mean = values.mean(axis=0)
         spread = np.abs(np.stack([values.min(axis=0), values.max(axis=0)]) - mean)
-        at, own = places + (number - (len(bars) - 1) / 2) * width, look(number)
+        at, own = places + (side - (len(bars) - 1) / 2) * width, look(whose.number)
         options: dict[str, Any] = {
-            "label": label(whose), "color": own.colour, "hatch": own.hatch, "edgecolor": "white",
-            "linewidth": 0,
+            "label": label(whose.label), "color": own.colour, "hatch": own.hatch,
+            "edgecolor": "white", "linewidth": 0,
         }  # fmt: skip
         if len(values) > 1:
             options |= _WHISKERS | {"xerr" if across else "yerr": spread}

@@ -143,11 +143,20 @@ class ReadRun:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that one curve is of, what it is called, and ``what`` they were asked to do."""
+    """Runs that one curve is of, what it is called, and ``what`` they were asked to do.
+
+    ``number`` is that of how it looks, in every figure.
+    """
 
     label: str
     runs: tuple[ReadRun, ...]
     what: str
+    number: int = 0
+
+    @property
+    def env(self) -> str:
+        """The environment of all of them."""
+        return self.runs[0].asked.env
 
     @property
     def who(self) -> str:

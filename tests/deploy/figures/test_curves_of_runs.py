@@ -82,6 +82,35 @@ def test_runs_of_one_name_in_two_folders_have_bars_of_their_own(tmp_path: Path) 
         assert axes.get_legend_handles_labels()[1] == ["a/ppo-1", "b/ppo-1"]
 
 
+def test_returns_of_each_environment_have_axes_of_their_own(tmp_path: Path) -> None:
+    made(tmp_path, "a")
+    made(tmp_path, "b", env="Pendulum-v1")
+    made(tmp_path, "c", env="../x y")
+    made(tmp_path, "d", env="../x/y")
+    found = by_name([ReadRun(tmp_path / name) for name in "abcd"])
+    places = ("CartPole-v1-1", "Pendulum-v1-2", "x-y-3", "x-y-4")
+    names = [f"return-by-steps-{place}" for place in places]
+    assert [name for name in found if name.startswith("return-by-steps")] == names
+    both = by_name([ReadRun(tmp_path / name) for name in "ab"])
+    assert "return-by-steps-Pendulum-v1" in both
+    assert [name for name in found if name[0] in "lt"] == ["lag", "time"]
+    assert found[names[1]].caption.endswith("steps. ppo on Pendulum-v1, seed 1, 900 steps (run b).")
+    found[names[1]].draw(axes := Figure().add_subplot())
+    assert axes.get_legend_handles_labels()[1] == ["ppo on Pendulum-v1"]
+
+
+def test_a_group_looks_the_same_in_each_figure(tmp_path: Path) -> None:
+    first = made(tmp_path, "a", lr=0.1)
+    runs = [first, made(tmp_path, "b", lr=0.2)]
+    (first.folder / "evaluations.csv").unlink()
+    colours = set()
+    for name in ("return-by-steps", "evaluation"):
+        by_name(runs)[name].draw(axes := Figure().add_subplot())
+        handles, texts = axes.get_legend_handles_labels()
+        colours.add(dict(zip(texts, handles, strict=True))["ppo on CartPole-v1 lr=0.2"].get_color())
+    assert len(colours) == 1
+
+
 def test_evaluations_of_runs_without_steps_lie_at_their_updates(tmp_path: Path) -> None:
     config = {"workload": "bc", "folder": "", "settings": {}}
     with RunFolder.create(tmp_path / "r", config) as run, ProgressLog(run) as log:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from deploy.figures.drawing import SIZE, composed, drawn, label, labels_apart, look
 from deploy.figures.questions import Curve, draw_bars, draw_curves
+from deploy.figures.read_run import Group
 
 LONG = "ppo on CartPole-v1 " + " ".join(f"{'W' * 12}={n}" for n in range(40))
 NAMES = [["short"], ["a" * 30, "b" * 30], [LONG, f"{LONG}0"], [f"run {n}" for n in range(20)]]
@@ -40,7 +41,7 @@ def test_the_legend_lies_below_axes_that_stay_as_large(names: list[str]) -> None
 @pytest.mark.parametrize("most", [0, 8, 15])
 def test_what_is_below_bars_does_not_overlap(most: int) -> None:
     names = {f"{1 << n}": f"{1 << n}-{(2 << n) - 1}" for n in range(most + 1)}
-    shares = [("a", [dict.fromkeys(names, 0.1)])]
+    shares = [(Group("a", (), "a"), [dict.fromkeys(names, 0.1)])]
     figure = composed(lambda axes: draw_bars(axes, names, shares, "lag", "share"))
     figure.draw_without_rendering()
     ticks = figure.axes[0].get_xticklabels()
