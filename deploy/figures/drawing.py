@@ -96,7 +96,7 @@ def composed(draw: Callable[[Axes], None], size: tuple[float, float] = SIZE) -> 
 
 @dataclass(frozen=True)
 class Look:
-    """How a curve or bar looks, that it is told apart also without colours."""
+    """How a curve or bar looks: no two curves side by side have the same dashes."""
 
     colour: str
     dashes: str

@@ -362,5 +362,5 @@ def _whose(there: Sequence[Group], groups: Sequence[Group], what: str = "") -> s
     """Whose data is there; of all ``groups``, some runs may be without."""
     without = sum(len(group.runs) for group in groups) - sum(len(group.runs) for group in there)
     left_out = f" {without} without {what} {'are' if without > 1 else 'is'} left out."
-    named = "; ".join(one_line(group.who) for group in there)
+    named = "; ".join(one_line(group.who).strip() for group in there)
     return f"{named}.{left_out * (without > 0)}"

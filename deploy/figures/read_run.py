@@ -164,7 +164,7 @@ class Group:
         first, *others = self.runs
         called = "" if self.label == self.what else f"{self.label}: "
         if not others:
-            named = "" if called else f" (run {first.name})"
+            named = "" if first.name in self.label else f" (run {first.name})"
             return f"{called}{self.what}, seed {first.asked.seed}, {first.length}{named}"
         seeds = [str(run.asked.seed) for run in self.runs]
         count = "runs, some of one seed" if len({*seeds}) < len(seeds) else "seeds"

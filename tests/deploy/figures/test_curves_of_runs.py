@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,8 @@ def test_captions_say_what_was_run_and_how_long(tmp_path: Path) -> None:
         "run-0.2: ppo on CartPole-v1 lr=0.2, seed 1, 1,200 steps",
     ]
     assert by_seed(runs)[0].who == "ppo on CartPole-v1 lr=0.1, seed 1, 900 steps (run run-0.1)"
+    cut = replace(by_run(runs)[0], label="cut")
+    assert cut.who == "cut: ppo on CartPole-v1 lr=0.1, seed 1, 900 steps (run run-0.1)"
     both = Group("both", tuple(runs), "both")
     assert both.who == "both, 2 runs, some of one seed (1, 1), 900 to 1,200 steps each"
 

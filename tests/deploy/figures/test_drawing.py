@@ -65,7 +65,7 @@ def test_seconds_below_one_are_not_written_as_thousandths() -> None:
         assert {each for each in texts if each.isalpha()} == {*letters}
 
 
-def test_curves_and_bars_differ_also_without_colours() -> None:
+def test_many_curves_and_bars_differ_and_neighbouring_curves_also_without_colours() -> None:
     looks = [look(number) for number in range(28)]
     assert len({(each.colour, each.dashes) for each in looks}) == 28
     assert len({(each.colour, each.hatch) for each in looks}) == 28
