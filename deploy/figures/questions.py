@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from artos.errors import Refused
+from artos.errors import CheckpointFault, Refused
 from artos.system.printable import one_line
 from deploy.figures.common_part import Floats, common_part
 from deploy.figures.drawing import SIZE, WIDTH, Format, drawn, label, labels_apart, look
@@ -280,7 +280,7 @@ def _did(groups: Sequence[Group], say: Say) -> Answer | None:
         return None
     try:
         told = timeline(events_of(runs[0].folder, -_LINES))
-    except Refused as error:  # it takes nothing from the rest
+    except (Refused, CheckpointFault) as error:  # it takes nothing from the rest
         if runs[0].history:  # one that has only been asked for has none yet
             say(f"{_DID} {error}")
         return None

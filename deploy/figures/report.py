@@ -38,9 +38,9 @@ def report(folder: Path, say: Say) -> str:
         "Bill": [*_rows(flat(Usage.of(usage)) if usage else run.last.usage)],
         "Settings": [*_rows(run.asked.settings)],
         "Changed while it went": [*_rows(dict(run.last.settings))],
-        "Environment": [*_rows(run.config.get("env_spec") or {})],
-        "Where it comes from": [*_rows(run.config.get("origin") or {})],
-        "Machine": [*_rows(run.config.get("host") or {})],
+        "Environment": [*_recorded(run, "env_spec")],
+        "Where it comes from": [*_recorded(run, "origin")],
+        "Machine": [*_recorded(run, "host")],
         "Versions": [*_rows(run.asked.versions)],
     }
     left_out = list[str]()
@@ -79,6 +79,12 @@ def _outcome(run: ReadRun) -> Iterator[Row]:
         "seconds by kind": last.times,
     }  # fmt: skip
     yield from _rows(facts)
+
+
+def _recorded(run: ReadRun, name: str) -> Iterator[Row]:
+    """What ``config.json`` has of that name, whatever it is: no program reads it."""
+    found = run.config.get(name)
+    yield from _rows(found if isinstance(found, Mapping) else {name: found})
 
 
 def _rows(values: Mapping[str, Any]) -> Iterator[Row]:

@@ -344,6 +344,20 @@ def test_of_a_killed_run_there_is_a_report_too(tmp_path: Path) -> None:
     assert page.count("Who did what") == 1
 
 
+@pytest.mark.parametrize("name", ["env_spec", "origin", "host"])
+def test_what_only_readers_of_a_report_read_may_be_anything(name: str, tmp_path: Path) -> None:
+    told = list[str]()
+    assert "<td>[1,2]</td>" in report(made(tmp_path, "a", **{name: [1, 2]}).folder, told.append)
+
+
+def test_what_only_the_timeline_needs_takes_nothing_from_the_rest(tmp_path: Path) -> None:
+    told = list[str]()
+    page = report(made(tmp_path, "a", plan="?").folder, told.append)
+    assert "How much does it earn after so many steps?" in page
+    (why,) = told
+    assert "config.json" in why
+
+
 @pytest.mark.parametrize("file", ["config.json", "episodes.csv", "progress.csv"])
 def test_one_damaged_run_of_several_is_named_and_the_others_are_drawn(
     file: str, tmp_path: Path
