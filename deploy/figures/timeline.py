@@ -72,7 +72,7 @@ def draw_timeline(axes: Axes, told: Timeline) -> None:
             )  # fmt: skip
             unnamed.discard(name)
     axes.set_yticks(range(len(told.rows)), [*map(label, told.rows)])
-    axes.invert_yaxis()
+    axes.set_ylim(len(told.rows) - 0.4, -0.6)  # the first one on top
     axes.set_xlim(told.begin, told.end)
     axes.set_xlabel("seconds since the run began")
     axes.grid(visible=False, axis="y")
