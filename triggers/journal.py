@@ -131,6 +131,11 @@ class Journal:
         """Record which quota keeps slots from the run's actors; "": none does any more."""
         self.write({"t": round(now - self._began, 6), "quota": why})
 
+    def scaled(self, now: float, actors: int, before: int, version: int) -> None:
+        """Record that so many actors take part from now on, and how many did ``before``."""
+        line = {"t": round(now - self._began, 6), "actors": actors, "before": before}
+        self.write({**line, "version": version})
+
     def write(self, line: dict[str, Any]) -> None:
         """Append one line; it is encoded when flushed, so that no firing waits for that."""
         self._lines.append(line)

@@ -1,4 +1,4 @@
-"""The rare lines of a long journal: deaths, moves, lost rows, new settings, resumes."""
+"""The rare lines of a long journal: deaths, moves, lost rows, new settings, scaling, resumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PIECE = 1 << 20
 _AT_ONCE = 16
 """Pieces for one answer, so that no answer takes longer than a fraction of a second."""
 _MOST_JOURNALS = 64
-_RARE = frozenset(("began", "died", "lost", "ready", "set"))
+_RARE = frozenset(("actors", "began", "died", "lost", "ready", "set"))
 Timed = tuple[float, Line]
 """A line, and its time in seconds since the run first began."""
 
@@ -62,7 +62,7 @@ def rare_lines(index: JournalIndex, begin: int, end: int) -> Iterator[Timed]:
             continue
         if "t" in line:
             timed = line
-        if _RARE.isdisjoint(line) or (rare := understood(line)) is None:
+        if "firing" in line or _RARE.isdisjoint(line) or (rare := understood(line)) is None:
             continue
         if ("began" in rare and not address) or ("ready" in rare and "to" not in rare):
             continue

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from deploy.tracing.events import Event, Tracer
-from deploy.tracing.lines import checked
+from deploy.tracing.lines import checked, is_replica
 from triggers.journal_index import JournalIndex
 
 Line = dict[str, Any]
+_FIRST = 64 << 10
+"""Bytes of a journal in which all replicas have said that they are ready."""
 
 
 def understood(line: Line | None) -> Line | None:
@@ -51,5 +54,12 @@ class Reading:
         """What these lines tell; ``steps`` is how many rows of an actor a round has."""
         begin = max(0, begin)
         offset = 1e6 * self._index.offset_at(begin)
-        tracer = Tracer(steps, begun=begin > 0, offset=offset)
+        known = self._replicas if begin else ()
+        tracer = Tracer(steps, begun=begin > 0, offset=offset, replicas={*known})
         return tracer.of(self.lines(begin, end))
+
+    @cached_property
+    def _replicas(self) -> Sequence[str]:
+        """Those of learners: no line but that of their start names them."""
+        lines = (understood(line) or {} for _, line in self._index.lines(0, _FIRST))
+        return [name for line in lines if is_replica(name := line.get("ready", ""))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artos.specs.members import ACTORS, actor_of
-from deploy.tracing.lines import goes_on_anew
+from deploy.tracing.lines import FOR_REPLAY, goes_on_anew, is_replica, unanswered
 from triggers.targets import parsed
 
 Event = dict[str, Any]
@@ -24,8 +24,11 @@ PARTS = ("gather", "learn", "publish")
 """Parts of an update, in the order in which they are done."""
 DEVICE_WAIT = "wait_for_device"
 """What an update waited for before it began, as its ``times`` name it."""
-_TOLD = ("t", "by", "times", "seconds", "rested")
-"""What of a line is drawn, and so no fact of its slice."""
+HAND_OVER, AWAY, RESTART = "hand-over", "scaled away", "restart"
+"""What a member waits for: from a firing until it begins, and nothing else keeps it; as an actor
+that takes no part; from its death until it is started again."""
+_TOLD = frozenset(("t", "by", "times", "seconds", "rested", *FOR_REPLAY))
+"""What of a line is drawn, or says nothing to a person, and so is no fact of its slice."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""
 _Cause = tuple[str, Any]
@@ -72,7 +75,8 @@ class Tracer:
     """Turns lines into events, one by one; ``steps`` is how many rows of an actor a round has.
 
     They may begin in the midst of a journal: then ``begun`` is true, and ``offset`` is what is to
-    be added to their times (microseconds), as the run was resumed before.
+    be added to their times (microseconds), as the run was resumed before. ``replicas`` are
+    members that answer nothing themselves, as the first of them does so for all: ``learner 1``.
     """
 
     steps: int = 0
@@ -88,6 +92,9 @@ class Tracer:
     _newest: dict[str, int] = field(default_factory=dict)  # the versions that they have made
     _arrows: int = 0
     _now: float = 0.0
+    replicas: set[str] = field(default_factory=set)
+    _left: dict[str, float] = field(default_factory=dict)  # since when actors take no part
+    _died: dict[str, float] = field(default_factory=dict)  # when those died that are not back
 
     def of(self, lines: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
         """The events of these lines, in their order."""
@@ -100,33 +107,77 @@ class Tracer:
             if (t := line.get("t")) is not None:
                 self._now = max(self._now, self.offset + 1e6 * t)
             yield from self._line(line)
+        yield from self._those_away()
 
     def _resume(self) -> Iterator[Event]:
+        yield from self._those_away()
         self.offset, self.begun = self._now, True
-        for each in (self._firings, self._causes, self._early, self._rows_of, self._newest):
+        for each in (
+            self._firings, self._causes, self._early, self._rows_of, self._newest,
+            self._left, self._died,
+        ):  # fmt: skip
             each.clear()
         yield self._instant("resumed", {}, scope="g")
 
     def _line(self, line: Mapping[str, Any]) -> Iterator[Event]:
-        now = self._now
         if "firing" in line:
             yield from self._fired(line)
         elif "done" in line:
             yield from self._done(line)
         elif "ready" in line:
-            row = yield from self._row(line["ready"])
-            begun = now - 1e6 * line.get("seconds", 0.0)
-            facts = {name: line[name] for name in ("device", "from", "to") if name in line}
-            yield self._slice(row, f"start: {line['start']}", "start", begun, now, facts)
+            yield from self._started(line)
         elif "died" in line:
             row = yield from self._row(line["died"])
+            self._died[line["died"]] = self._now
             yield self._instant("died", {"why": line.get("why", "")}, row=row)
+        elif isinstance(line.get("actors"), int):
+            yield from self._scaled(line)
         elif "set" in line:
             yield self._instant(
                 f"set {_words(line['set']) or 'nothing'}", dict(line["set"]), scope="g"
             )
         elif "lost" in line:
             yield self._instant("rows lost", {k: v for k, v in line.items() if k != "t"})
+
+    def _started(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        member = line["ready"]
+        if is_replica(member):
+            self.replicas.add(member)
+        row = yield from self._row(member)
+        begun = self._now - 1e6 * line.get("seconds", 0.0)
+        died = self._died.pop(member, None)
+        yield from self._away(member, row, begun)
+        if died is not None and (since := max(died, self._ends.get(row, 0.0))) < begun:
+            yield self._slice(row, "wait", "wait", since, begun, {"for": RESTART})
+        facts = {name: line[name] for name in ("device", "from", "to") if name in line}
+        yield self._slice(row, f"start: {line['start']}", "start", begun, self._now, facts)
+
+    def _scaled(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        """Actors leave, or come: those that do are known by ``before``, if the line has it."""
+        count = line["actors"]
+        facts = {name: line[name] for name in ("before", "version") if name in line}
+        name = f"scaled to {count} actor{'s' * (count != 1)}"
+        yield self._instant(name, facts, scope="g")
+        for member, row in self._rows.items():
+            if (rank := actor_of(member)) is None:
+                continue
+            if rank >= count:
+                self._left.setdefault(member, self._now)
+            elif member in self._left or rank >= line.get("before", count):
+                # It may have been prepared before it was to take part.
+                self._left.setdefault(member, self._ends.get(row, self._now))
+                yield from self._away(member, row, self._now)
+                del self._left[member]
+
+    def _away(self, member: str, row: int, until: float) -> Iterator[Event]:
+        """The time so far in which an actor took no part."""
+        since = max(self._left.get(member, until), self._ends.get(row, 0.0))
+        if since < until:
+            yield self._slice(row, "wait", "wait", since, until, {"for": AWAY})
+
+    def _those_away(self) -> Iterator[Event]:
+        for member in self._left:
+            yield from self._away(member, self._rows[member], self._now)
 
     def _row(self, member: str) -> Generator[Event, None, int]:
         """The number of a member's row; the row is named when it is first there."""
@@ -184,6 +235,8 @@ class Tracer:
         role, _, method = (fired.trigger if fired else "").partition(".")
         times = line.get("times", {})
         begun = max(self._ends.get(row, 0.0), self._now - 1e6 * line.get("seconds", 0.0))
+        if unanswered(line):  # it was at work all the time
+            begun = min(self._now, max(self._ends.get(row, begun), fired.at.ts if fired else 0.0))
         waits = list(self._waited(row, line, fired, begun))
         yield from waits
         yield from _rested(row, line, begun, waits)
@@ -194,7 +247,9 @@ class Tracer:
             samples = actor_of(member) is not None
             role, method = (ACTORS, "sample") if samples else (member, "done")
             method = "update" if "lags" in line else method
-        yield self._slice(row, method, role, begun, self._now, facts)
+        done = self._slice(row, method, role, begun, self._now, facts)
+        yield done
+        yield from self._replicated(member, [*waits, done])
         at = begun
         for part in PARTS:  # within the slice, so that a viewer shows them below it
             if seconds := times.get(part):
@@ -213,24 +268,39 @@ class Tracer:
     def _waited(
         self, row: int, line: Mapping[str, Any], fired: _Fired | None, until: float
     ) -> Iterator[Event]:
-        """What a member did nothing for before it began: first its firing, then its process."""
+        """What a member did nothing for before it began: its firing, then all that kept it."""
         last = self._ends.get(row)
-        if fired and last is not None and last < (end := min(fired.at.ts, until)):
+        fired_at = fired.at.ts if fired else 0.0  # before all that is read
+        if fired and last is not None and last < (end := min(fired_at, until)):
             what, who = self._missed(fired)
             facts = {"for": what, "who": who} if who and who != line["by"] else {"for": "firing"}
             yield self._slice(row, "wait", "wait", last, end, facts)
         slot, restored = 1e6 * line.get("slot", 0.0), line.get("restored", 0.0)
-        process = 1e6 * line.get("waited", 0.0)
-        device = 1e6 * line.get("times", {}).get(DEVICE_WAIT, 0.0)
-        if not (slot or process or fired):
-            process = 1e6 * line.get("times", {}).get("wait", 0.0)
+        process, times = 1e6 * line.get("waited", 0.0), line.get("times", {})
+        device = 1e6 * times.get(DEVICE_WAIT, 0.0)
+        kept = until - max(slot + process, device)
+        is_known = fired or last is not None
+        free = fired_at if is_known else until - 1e6 * times.get("wait", 0.0)
         for what, since, end in (
+            (HAND_OVER if is_known else "firing", free, kept),
             ("slot", until - process - slot, until - process), ("process", until - process, until),
             ("device", until - device, until),
         ):  # fmt: skip
             if (since := max(self._ends.get(row, 0.0), since)) < end:
                 more = {"restored": restored} if restored and what == "process" else {}
                 yield self._slice(row, "wait", "wait", since, end, {"for": what} | more)
+
+    def _replicated(self, member: str, slices: Iterable[Event]) -> Iterator[Event]:
+        """The replicas of a learner do, and wait for, what the first one does."""
+        for name in sorted(self.replicas):
+            if name.rpartition(" ")[0] != member:
+                continue
+            row = yield from self._row(name)
+            for each in slices:
+                begun, end = each["ts"], each["ts"] + each["dur"]
+                if end > self._ends.get(row, 0.0):
+                    facts = {**each["args"], "with": member}
+                    yield self._slice(row, each["name"], each["cat"], begun, end, facts)
 
     def _missed(self, fired: _Fired) -> tuple[str, str]:
         """What a firing came no earlier for, and who made it; "": that is not known."""

@@ -15,6 +15,7 @@ from artos.errors import Refused
 from artos.runs import run_config
 from artos.runs.run_config import RunConfig
 from artos.specs.fields import MOST, Count, Number, Version, check_plain
+from artos.specs.members import actor_of
 from artos.specs.unreadable import UNREADABLE
 from head.records.shape import Shape
 from triggers import journal
@@ -34,6 +35,10 @@ _HAS = {
     "lags": ("version",),
 }
 """What lines have that have one of these."""
+FOR_REPLAY = ("asked", "rows", "large", "incarnation")
+"""What lines of members have for ``artos replay`` alone: it tells people nothing."""
+_SAID = frozenset(("times", "nothing"))
+"""Where a learner's time went, or why it did nothing: one is in each answer of its own."""
 
 
 class Host(msgspec.Struct, frozen=True):
@@ -102,6 +107,7 @@ class _Line(msgspec.Struct, frozen=True):
     claims: _Claims = ()
     dropped: _Claims = ()
     actors: Count | tuple[Count, ...] = 0
+    before: Count = 0
     done: Count = 0
     by: str = ""
     stop: Count = 0
@@ -193,6 +199,18 @@ def goes_on_anew(line: Mapping[str, Any], last: float) -> bool:
     Its times, and numbers of firings, begin again. In journals of earlier versions no line says so.
     """
     return last > 0 and ("began" in line or line.get("t", last) < last - _FALL)
+
+
+def unanswered(line: Mapping[str, Any]) -> bool:
+    """Whether a member was done, but died before it could say how long it took."""
+    if line.get("recovered"):
+        return True
+    return not (line.get("seconds") or actor_of(line["by"]) is not None or _SAID & line.keys())
+
+
+def is_replica(member: str) -> bool:
+    """Whether this is a replica of a learner for which the first one answers, as ``learner 1``."""
+    return actor_of(member) is None and member.rpartition(" ")[2].isdecimal() and " " in member
 
 
 @contextmanager

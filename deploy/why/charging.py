@@ -12,7 +12,8 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from artos.specs.members import in_order
-from deploy.why.history import RESTART, History, Invocation, scaled
+from deploy.tracing.events import AWAY, RESTART
+from deploy.why.history import History, Invocation, scaled
 
 CLOCK, START, END = "clock", "start", "end"
 WAIT = "wait: "
@@ -37,8 +38,9 @@ def _of_member(history: History, member: str) -> dict[str, float]:
     spent, at = defaultdict[str, float](float), began
     for each in past:
         if (idle := max(at, min(each.fired, each.begin)) - at) > 0:
-            spent[f"{WAIT}{each.cause or CLOCK}"] += idle - each.idle_restart
+            spent[f"{WAIT}{each.cause or CLOCK}"] += idle - each.idle_restart - each.idle_away
             spent[f"{WAIT}{RESTART}"] += each.idle_restart
+            spent[f"{WAIT}{AWAY}"] += each.idle_away
         for kind, seconds in each.kept.items():
             spent[f"{WAIT}{kind}"] += seconds
         for kind, seconds in each.work.items():
@@ -46,7 +48,9 @@ def _of_member(history: History, member: str) -> dict[str, float]:
         spent[f"{WAIT}{RESTART}"] += sum(each.held.values())
         at = each.end
     if history.ended > at:
-        spent[f"{WAIT}{END}"] += history.ended - at
+        left = max(at, history.left.get(member, history.ended))
+        spent[f"{WAIT}{END}"] += left - at
+        spent[f"{WAIT}{AWAY}"] += history.ended - left
     wall = history.ended - began
     return {kind: s / wall for kind, s in spent.items() if s > 0} if wall > 0 else {}
 

@@ -11,19 +11,16 @@ from statistics import median
 from typing import Any, TypeVar
 
 from artos.specs.members import ACTORS, Member, actor_of
-from deploy.tracing.lines import goes_on_anew
+from deploy.tracing.events import HAND_OVER, RESTART
+from deploy.tracing.lines import goes_on_anew, unanswered
 from head.run.concerns.failures import FailureLimits
 
-HAND_OVER, NETWORK = "hand-over", "network"
-"""What is left between a firing and the work that it caused, here and on a cluster."""
+NETWORK = "network"
+"""What is left between a firing and the work that it caused, on a cluster: ``HAND_OVER`` here."""
 DISK, SLOT, PROCESS, DEVICE = "disk", "slot", "process", "device"
-RESTART = "restart"
-"""The member died: until it was ready again, and what it had begun is lost."""
 SAMPLE = "sample"
 _DEVICE_WAIT = "wait_for_device"
 _WAIT = "wait"
-_SAID = {"times", "nothing"}
-"""Where a learner's time went, or why it did nothing: one is in each answer of its own."""
 _USUAL = 9
 """Invocations before one that say how long it usually takes."""
 K = TypeVar("K")
@@ -58,6 +55,8 @@ class Invocation:
     """Seconds within it in which it waited for a server to be restarted, by server."""
     cpu: float = 0.0
     """CPU-seconds that a learner used for it."""
+    idle_away: float = 0.0
+    """Seconds between the one before and the firing in which the actor took no part."""
 
     @property
     def free(self) -> float:
@@ -101,6 +100,10 @@ class History:
     """From when to when a server of one node was being restarted, by server and actor there."""
     _asked_by: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     """Since when actors are without their node's server, by server that is not ready again."""
+    left: dict[str, float] = field(default_factory=dict)
+    """Since when those actors that take no part, and did before, are away."""
+    _away: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """From when to when actors took no part, oldest first."""
 
     def read(self, lines: Iterable[Mapping[str, Any]]) -> History:
         """Take in these lines, in their order."""
@@ -112,6 +115,7 @@ class History:
                 for each in (
                     self.members, self.ready, self.restarts, self.deaths,
                     self._firings, self._blocked, self._died, self._unanswered, self._asked_by,
+                    self.left, self._away,
                 ):  # fmt: skip
                     each.clear()
                 self.quota, self.queued, self.ended = "", 0.0, 0.0
@@ -131,12 +135,21 @@ class History:
                 self.queued += line["queued"]
             elif "quota" in line:
                 self.quota = line["quota"] or self.quota
-            elif "actors" in line:
-                self._scaled(line["actors"])
+            elif isinstance(line.get("actors"), int):
+                self._scaled(line["actors"], t, line.get("before"))
         return self
 
-    def _scaled(self, actors: int) -> None:
+    def _scaled(self, actors: int, now: float, before: int | None) -> None:
+        """So many take part from now on; earlier versions of ARTOS did not say how many did."""
         self.actors = actors
+        for member in {*self.ready, *filter(is_actor, self.members)}:
+            if (rank := actor_of(member)) is None:
+                continue
+            if rank >= actors:
+                self.left.setdefault(member, now)
+            elif member in self.left or rank >= (actors if before is None else before):
+                since = self.left.pop(member, self.ready.get(member, now))
+                self._away.setdefault(member, []).append((since, now))
         for member, (died, _) in self._died.items():
             if not self._takes_part(member):
                 self._died[member] = died, 0.0
@@ -175,8 +188,7 @@ class History:
         back = restarts[-1][1] if restarts else 0.0
         called = min(end, max(free, fired))
         took = line.get("seconds", 0.0)
-        if line.get("recovered") or not (took or is_actor(member) or _SAID & line.keys()):
-            # It died before it could say how long it took, and was at work all the time.
+        if unanswered(line):  # it was at work all the time
             took = end - min(end, max(called, back))
         begin = max(free, end - took)
         called = min(called, begin)
@@ -195,10 +207,13 @@ class History:
         parts = (self.split or {SAMPLE: 1.0}) if is_actor(member) else worked
         work = scaled(parts or {"work": 1.0}, end - begin - sum(held.values()))
         idle_restart = _within(restarts, free, called)
+        away = self._away.get(member, ())
+        apart = [(max(since, free), min(until, called)) for since, until in away if until > free]
+        idle_away = sum(max(0.0, u - s) - _within(restarts, s, u) for s, u in apart)
         past.append(
             Invocation(
                 member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
-                idle_restart, held, line.get("cpu", 0.0),
+                idle_restart, held, line.get("cpu", 0.0), idle_away,
             )
         )  # fmt: skip
 

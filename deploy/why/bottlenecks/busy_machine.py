@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from deploy.tracing.events import HAND_OVER
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
-from deploy.why.history import HAND_OVER
 
 MUCH = 0.1
 """Share of the time for which the run's loop may wait for a CPU."""

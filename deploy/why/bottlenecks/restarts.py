@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from deploy.tracing.events import RESTART
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
-from deploy.why.history import RESTART
 
 
 def look(run: Evidence) -> Finding | None:

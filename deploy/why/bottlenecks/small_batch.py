@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from deploy.tracing.events import HAND_OVER
 from deploy.why.bottlenecks.busy_machine import MUCH
 from deploy.why.evidence import Evidence, doubled, without
 from deploy.why.finding import Finding
-from deploy.why.history import HAND_OVER
 
 _LITTLE, _MOST = 0.05, 1024.0
 """The share of the time that hand-overs may take, and how much more is done at a time at most."""

@@ -156,7 +156,7 @@ class Scaling(Concern[Run]):
             # Actor 0 always takes part, so new actors begin with the round that it is at.
             run.feed(Joined(actor, 0, run.rounds.granted_to(0)))
         if count != before:
-            run.ports.journal.write({"actors": count, "version": event.version})
+            run.ports.journal.scaled(run.ports.clock.now(), count, before, event.version)
 
     def _foreseen(self, update: int, wanted: int, before: int) -> tuple[int, float]:
         """How many actors to prepare, and in how many seconds those beyond the present are wanted.

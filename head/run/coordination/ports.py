@@ -89,6 +89,9 @@ class JournalWriter(Protocol):
     def limited(self, now: float, why: str) -> None:
         """A quota keeps slots from the actors."""
 
+    def scaled(self, now: float, actors: int, before: int, version: int) -> None:
+        """So many actors take part from now on, and so many did ``before``."""
+
     def write(self, line: dict[str, Any]) -> None:
         """Something else happened."""
 

@@ -50,6 +50,9 @@ class NoJournal:
     def limited(self, now: float, why: str) -> None:
         """Do nothing."""
 
+    def scaled(self, now: float, actors: int, before: int, version: int) -> None:
+        """Do nothing."""
+
     def write(self, line: dict[str, Any]) -> None:
         """Do nothing."""
 

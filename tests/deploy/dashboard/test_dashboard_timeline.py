@@ -125,6 +125,7 @@ def test_who_was_waited_for_is_said(tmp_path: Path) -> None:
     with JournalIndex(tmp_path / NAME) as index:
         found = timeline(index, 1.0, 3.0)
     waits = [s for s in found.spans if s.kind == "wait"]
+    waits = [s for s in waits if s.facts["for"] != "hand-over"]
     assert {s.facts.get("who") for s in waits if s.member == "learner"} == {"actor 2"}
     assert {s.facts.get("who") for s in waits if s.member != "learner"} == {"learner"}
     others = [s for s in waits if s.member == "actor 0"]
@@ -153,6 +154,23 @@ def test_of_a_long_time_samples_are_shown(tmp_path: Path, monkeypatch: pytest.Mo
         assert zoomed.exact, "single rounds are seen of a part of it"
 
 
+@pytest.mark.usefixtures("samples")
+def test_replicas_have_shares_wherever_one_looks(tmp_path: Path) -> None:
+    """Only the first lines of a journal name them."""
+    played(tmp_path / NAME, 2_000)
+    start = text_of({"t": 0.5, "ready": "learner 1", "start": "fork", "seconds": 0.2})
+    (tmp_path / NAME).write_bytes(b"".join([*start, (tmp_path / NAME).read_bytes()]))
+    with JournalIndex(tmp_path / NAME) as index:
+        found = timeline(index, 0, inf)
+        zoomed = timeline(index, index.end / 2, index.end / 2 + 1)
+    assert not found.exact
+    for column in found.columns[1:]:
+        assert column.shares["learner 1"] == column.shares["learner"]
+    updates = {m: [s.begin for s in zoomed.spans if s.member == m and s.name == "update"]
+               for m in ("learner", "learner 1")}  # fmt: skip
+    assert updates["learner"] == updates["learner 1"] != []
+
+
 @pytest.fixture
 def samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not short is a long time."""
@@ -178,6 +196,8 @@ def test_what_is_rare_is_marked_in_a_long_time_too(tmp_path: Path) -> None:
         DIED, {"lost": 3, "actor": 1, "node": "w1", "from": 128, "granted": 256},
         {"set": {"learner.lr": 0.5}, "configuration": 1, "version": 9}, {"t": at, **moved},
         {"t": at, "ready": "actor 1", "start": "fork", "seconds": 0.1},
+        {"t": at, "actors": 3, "before": 4, "version": 9},
+        {"t": at, "firing": 10**6, "trigger": "actors.sync", "version": 9, "actors": [1]},
     )  # fmt: skip
     again = text_of({"t": 0.0, "began": 1.7e9})
     whole = [*lines[:5_001], *there, *lines[5_001:], *again, *lines]
@@ -188,7 +208,8 @@ def test_what_is_rare_is_marked_in_a_long_time_too(tmp_path: Path) -> None:
     assert not found.exact
     assert {(mark.member, mark.name, round(mark.at, 3)) for mark in found.marks} == {
         ("actor 1", "died", round(at, 3)), ("triggers", "rows lost", round(at, 3)),
-        ("", "set learner.lr=0.5", round(at, 3)), ("actor 9", "moved", round(at, 3)),
+        ("", "set learner.lr=0.5", round(at, 3)), ("", "scaled to 3 actors", round(at, 3)),
+        ("actor 9", "moved", round(at, 3)),
         ("", "resumed", round(end, 3)),
     }  # fmt: skip
     facts = {mark.name: mark.facts for mark in found.marks}

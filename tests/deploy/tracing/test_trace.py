@@ -61,19 +61,21 @@ def arrows(events: list[Event]) -> list[tuple[str, Event, Event]]:
 
 def test_a_row_has_what_its_member_did_one_after_another() -> None:
     found = rows(traced(*IN_TURN))
-    names = ["start: clone", "wait", "wait", "sample", "sample"]
-    assert [e["name"] for e in found["actor 0"]] == names
-    update = found["learner"][2]
+    assert [e["name"] for e in found["actor 0"]] == [
+        "start: clone", "wait", "wait", "wait", "sample", "sample",
+    ]  # fmt: skip
+    update = found["learner"][3]
     assert [e["name"] for e in found["learner"]] == [
-        "start: fork", "wait", "update", "gather", "learn",
+        "start: fork", "wait", "wait", "update", "gather", "learn",
     ]  # fmt: skip
     assert (update["ts"], update["dur"]) == (pytest.approx(810_000), pytest.approx(100_000))
-    for part in found["learner"][3:]:
+    for part in found["learner"][4:]:
         assert update["ts"] <= part["ts"] <= part["ts"] + part["dur"] <= update["ts"] + 100_000
     for slices in found.values():
-        outer = [e for e in slices if e["cat"] != "part"]
+        outer = [e for e in slices if e["cat"] not in {"part", "firing"}]
         for before, after in pairwise(outer):
-            assert before["ts"] + before["dur"] <= after["ts"] + 0.01, "they would hide each other"
+            ended = before["ts"] + before["dur"]
+            assert ended == pytest.approx(after["ts"], abs=0.01), "else one hides the other"
 
 
 def test_how_an_actor_rested_is_within_its_waits() -> None:
@@ -86,7 +88,9 @@ def test_how_an_actor_rested_is_within_its_waits() -> None:
     waits = [e for e in found if e["cat"] == "wait"]
     rests = [e for e in found if e["cat"] == "rest"]
     told = [(e["name"], round(e["ts"] / 1e6, 4), round(e["dur"] / 1e6, 4)) for e in rests]
-    assert told == [("checkpointed", 0.85, 0.05), ("restoring", 1.1, 0.1)]
+    assert told == [
+        ("checkpointed", 0.85, 0.05), ("checkpointed", 0.9, 0.2), ("restoring", 1.1, 0.1),
+    ]  # fmt: skip
     for rest in rests:
         assert any(
             w["ts"] <= rest["ts"] and rest["ts"] + rest["dur"] <= w["ts"] + w["dur"] + 0.01
@@ -105,30 +109,100 @@ def test_an_update_on_a_leased_device_says_how_long_it_had_it(
     assert [e["args"]["leased"] for e in found if "leased" in e.get("args", {})] == told
 
 
+def waits(events: list[Event], member: str) -> list[tuple[float, float, dict[str, Any]]]:
+    """From when to when, in seconds, a member waited, and what for."""
+    return [
+        (round(e["ts"] / 1e6, 4), round((e["ts"] + e["dur"]) / 1e6, 4), e["args"])
+        for e in rows(events)[member]
+        if e["name"] == "wait"
+    ]
+
+
 def test_a_wait_is_for_what_was_missing_last() -> None:
-    """Rows of an actor, a version of the learner, then maybe a process to run in."""
+    """Rows of an actor, a version of the learner, then to begin, maybe a process to run in."""
     late = {"t": 1.2, "done": 3, "by": "actor 0", "version": 1, "seconds": 0.1, "waited": 0.1}
     last = {"t": 1.3, "firing": 4, "trigger": "learner.update", "version": 1, "claims": [[0, 4, 8]]}
     done = {"t": 1.4, "done": 4, "by": "learner", "version": 2, "seconds": 0.1}
-    found = rows(traced(*IN_TURN[:7], late, last, done))
-    waits = {
-        member: [
-            (round(e["ts"] / 1e6, 6), round(e["dur"] / 1e6, 6), e["args"])
-            for e in slices
-            if e["name"] == "wait"
-        ]
-        for member, slices in found.items()
-    }
-    assert waits["learner"] == [
-        (0.5, pytest.approx(0.3), {"for": "rows", "who": "actor 0"}),
-        (0.91, pytest.approx(0.39), {"for": "rows", "who": "actor 0"}),
+    events = traced(*IN_TURN[:7], late, last, done)
+    assert waits(events, "learner") == [
+        (0.5, 0.8, {"for": "rows", "who": "actor 0"}),
+        (0.8, 0.81, {"for": "hand-over"}),
+        (0.91, 1.3, {"for": "rows", "who": "actor 0"}),
     ]
-    assert waits["actor 0"] == [
-        (0.5, pytest.approx(0.1), {"for": "firing"}),  # version 0 is there before all
-        (0.65, pytest.approx(0.01), {"for": "process"}),
-        (0.81, pytest.approx(0.09), {"for": "version", "who": "learner"}),
-        (1.0, pytest.approx(0.1), {"for": "process"}),
+    assert waits(events, "actor 0") == [
+        (0.5, 0.6, {"for": "firing"}),  # version 0 is there before all
+        (0.6, 0.65, {"for": "hand-over"}),
+        (0.65, 0.66, {"for": "process"}),
+        (0.81, 0.9, {"for": "version", "who": "learner"}),
+        (0.9, 1.0, {"for": "hand-over"}),
+        (1.0, 1.1, {"for": "process"}),
     ]
+
+
+def test_in_the_midst_of_a_journal_no_time_of_a_member_is_blank() -> None:
+    """Of what it did before, the last firing may be among the lines that are read, or not."""
+    half = [*Tracer(begun=True).of([IN_TURN[3], *IN_TURN[5:7]])]
+    assert waits(half, "learner") == [(0.8, 0.81, {"for": "hand-over"})]
+    less = [*Tracer(begun=True).of(IN_TURN[4:7])]
+    assert waits(less, "learner") == [(0.51, 0.81, {"for": "firing"})], "it says for how long"
+
+
+def test_who_died_before_it_could_say_how_long_it_took_was_at_work() -> None:
+    died = {"t": 1.0, "done": 3, "by": "actor 0", "recovered": True}
+    found = rows(traced(*IN_TURN[:7], died))["actor 0"][-1]
+    assert (found["name"], found["ts"], found["dur"]) == ("sample", 900_000, 100_000)
+
+
+def test_from_its_death_until_it_is_started_again_a_member_waits_for_that() -> None:
+    back = {"t": 1.6, "ready": "actor 0", "start": "fork", "seconds": 0.2}
+    assert waits(traced(*IN_TURN[:9], back), "actor 0")[-1] == (1.0, 1.4, {"for": "restart"})
+
+
+SCALED: tuple[dict[str, Any], ...] = (
+    *({"t": 0.5, "ready": f"actor {rank}", "start": "fork", "seconds": 0.1} for rank in (0, 1)),
+    {"t": 0.6, "firing": 1, "trigger": "actors.sample", "version": 0},
+    *({"t": 0.8, "done": 1, "by": f"actor {rank}", "seconds": 0.2} for rank in (0, 1)),
+    {"t": 1.0, "actors": 1, "before": 2, "version": 1},
+    {"t": 3.0, "actors": 2, "before": 1, "version": 9},
+    {"t": 3.0, "firing": 2, "trigger": "actors.sample", "version": 9, "after": "learner"},
+    {"t": 3.2, "done": 2, "by": "actor 1", "seconds": 0.2},
+)
+
+
+def test_who_was_scaled_away_waited_for_nobody() -> None:
+    assert waits(traced(*SCALED), "actor 1") == [
+        (0.5, 0.6, {"for": "firing"}), (1.0, 3.0, {"for": "scaled away"}),
+    ]  # fmt: skip
+    told = [(e["name"], e["ts"] / 1e6, e["s"]) for e in traced(*SCALED) if e["ph"] == "i"]
+    assert told == [("scaled to 1 actor", 1.0, "g"), ("scaled to 2 actors", 3.0, "g")]
+    again = {"t": 2.9, "ready": "actor 1", "start": "fork", "seconds": 0.5}
+    assert waits(traced(*SCALED[:6], again, *SCALED[6:]), "actor 1")[1:] == [
+        (1.0, 2.4, {"for": "scaled away"}), (2.9, 3.0, {"for": "scaled away"}),
+    ]  # fmt: skip
+    late = {"t": 2.0, "firing": 2, "trigger": "learner.update", "version": 1}
+    assert waits(traced(*SCALED[:6], late), "actor 1")[1:] == [(1.0, 2.0, {"for": "scaled away"})]
+
+
+def test_who_is_ready_before_it_takes_part_has_not_been_waiting_for_a_version() -> None:
+    new = {"t": 2.0, "ready": "actor 2", "start": "fork", "seconds": 0.5}
+    more = {**SCALED[6], "actors": 3}
+    done = {**SCALED[8], "by": "actor 2"}
+    assert waits(traced(*SCALED[:6], new, more, SCALED[7], done), "actor 2") == [
+        (2.0, 3.0, {"for": "scaled away"})
+    ]
+
+
+def test_replicas_do_what_the_first_of_them_does() -> None:
+    """It answers for all: no line but that of their start names them."""
+    start = {"t": 0.55, "ready": "learner 1", "start": "fork", "seconds": 0.2}
+    found = rows(traced(IN_TURN[0], start, *IN_TURN[1:]))
+    told = [(e["name"], e["ts"] / 1e6, e["args"].get("with")) for e in found["learner 1"]]
+    assert told == [
+        ("start: fork", 0.35, None), ("wait", 0.55, "learner"), ("wait", 0.8, "learner"),
+        ("update", 0.81, "learner"),
+    ]  # fmt: skip
+    later = rows([*Tracer(begun=True, replicas={"learner 1"}).of(IN_TURN[2:])])
+    assert "update" in [e["name"] for e in later["learner 1"]]
 
 
 def test_rows_are_those_that_a_line_names() -> None:

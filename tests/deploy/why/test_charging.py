@@ -72,6 +72,24 @@ def test_what_kept_an_actor_from_beginning_is_told_apart() -> None:
     assert far.kept["network"] == pytest.approx(0.15)
 
 
+def test_who_was_scaled_away_waited_for_nobody() -> None:
+    fewer = {"t": 4.2, "actors": 1, "before": 2, "version": 1}
+    more = {"t": 8.0, "actors": 2, "before": 1, "version": 2}
+    fired = {"t": 8.0, "firing": 4, "trigger": "actors.sample", "version": 2, "after": "learner"}
+    done = {"t": 8.5, "done": 4, "by": "actor 1", "seconds": 0.5}
+    lines = [*IN_TURN[:7], fewer, *IN_TURN[7:]]
+    back = shares(History().read([*lines, more, fired, done]))["actor 1"]
+    assert back["wait: scaled away"] == pytest.approx(3.8 / 8)
+    assert back["wait: learner"] == pytest.approx((0.5 + 0.1) / 8)
+    assert sum(back.values()) == pytest.approx(1.0)
+    end = {"t": 8.0, "done": 3, "by": "actor 0", "seconds": 0.5}
+    gone = shares(History().read([*lines, end]))["actor 1"]
+    assert gone["wait: scaled away"] == pytest.approx(3.8 / 7.5)
+    assert gone["wait: end"] == pytest.approx(0.1 / 7.5)
+    old = [{k: v for k, v in line.items() if k != "before"} for line in [*lines, more]]
+    assert shares(History().read([*old, fired, done]))["actor 1"] == back
+
+
 def test_a_resumed_run_is_looked_at_since_then() -> None:
     late = [{**line, "t": line["t"] + 90.0} for line in IN_TURN]
     alone = shares(History().read(IN_TURN))

@@ -81,3 +81,12 @@ def test_a_round_whose_actor_died_before_it_could_say_so_has_no_seconds(tmp_path
     first = lines(tmp_path, "done")[0]
     assert first["recovered"]
     assert "seconds" not in first
+
+
+def test_how_many_take_part_since_when_and_how_many_did_before(tmp_path: Path) -> None:
+    with troupe(Manual(2, 2), full_batch(), 6, tmp_path) as run:
+        run.begin()
+        run.coordinator.concern(Scaling).scale(1)
+        run.clock.advance(1.5)
+        run.run()
+    assert lines(tmp_path, "before") == [{"t": 1.5, "actors": 1, "before": 2, "version": 1}]
