@@ -73,6 +73,8 @@ def trace(options: argparse.Namespace) -> int:
             f"{path}: {written.events:,} events of {written.seconds:,.1f} s; "
             "open it at https://ui.perfetto.dev or in chrome://tracing"
         )
+    if found.damaged:
+        words += f"; {found.damaged:,} damaged lines are left out"
     if options.json:
         print_json(msgspec.to_builtins(found))
     else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.dashboard.reading import Line, understood
+from deploy.dashboard.reading import Line
+from deploy.tracing.lines import understood
 from triggers.journal_index import JournalIndex
 
 _PIECE = 1 << 20

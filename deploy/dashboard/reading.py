@@ -6,23 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import msgspec
-
 from deploy.tracing.events import Event, Tracer
-from deploy.tracing.lines import checked, is_replica
+from deploy.tracing.lines import is_replica, understood
 from triggers.journal_index import JournalIndex
 
 Line = dict[str, Any]
 _FIRST = 64 << 10
 """Bytes of a journal in which all replicas have said that they are ready."""
-
-
-def understood(line: Line | None) -> Line | None:
-    """The line itself; None where it cannot be meant."""
-    try:
-        return checked(line) if line else None
-    except msgspec.ValidationError:
-        return None
 
 
 class Reading:

@@ -27,7 +27,7 @@ DEVICE_WAIT = "wait_for_device"
 HAND_OVER, AWAY, RESTART = "hand-over", "scaled away", "restart"
 """What a member waits for: from a firing until it begins, and nothing else keeps it; as an actor
 that takes no part; from its death until it is started again."""
-_TOLD = frozenset(("t", "by", "times", "seconds", "rested", *FOR_REPLAY))
+_TOLD = frozenset(("t", "line", "by", "times", "seconds", "rested", *FOR_REPLAY))
 """What of a line is drawn, or says nothing to a person, and so is no fact of its slice."""
 _KEPT = 10_000
 """Firings, versions and rounds of an actor that arrows may still lead to or from."""

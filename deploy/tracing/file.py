@@ -9,8 +9,9 @@ import msgspec
 
 from artos.errors import Refused
 from artos.system.durable import replacing
+from deploy.tracing.counters import Counters
 from deploy.tracing.events import Event, Tracer, within
-from deploy.tracing.lines import config_of, lines_of
+from deploy.tracing.lines import SoundLines, config_of, lines_of
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -19,21 +20,25 @@ class Written(msgspec.Struct, frozen=True):
     file: str
     events: int
     seconds: float
+    damaged: int = 0
+    """Lines of the journal that cannot be understood, and are left out."""
 
 
 def write(folder: Path, path: Path, since: float, until: float) -> Written:
     """Write the trace of the run in ``folder``, from ``since`` to ``until``, in seconds, to a file.
 
-    The journal is read line by line, also while it is written. An older file is replaced once the
-    new one is whole.
+    The journal is read line by line, also while it is written; damaged lines are left out. An older
+    file is replaced once the new one is whole.
 
     Raises:
-        Refused: there is no run, its records are damaged, or no time is left.
+        Refused: there is no run, its records cannot be read, or no time is left.
         OSError: the file cannot be written.
     """
     require_time(since, until)
     encode, count, last = msgspec.json.Encoder().encode, 0, 0.0
-    events = within(events_of(folder), since, until)
+    plan, lines = config_of(folder).plan, SoundLines(folder)
+    traced = Tracer(plan.steps if plan else 0).of(lines)
+    events = within(Counters().of(traced), since, until)
     plain = path.is_file() or not path.exists()  # a pipe, or /dev/null, is not to be replaced
     with replacing(path.resolve()) if plain else path.open("wb") as file:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[')
@@ -42,7 +47,7 @@ def write(folder: Path, path: Path, since: float, until: float) -> Written:
             count += 1
             last = max(last, event["ts"] + event.get("dur", 0.0))
         file.write(b"\n]}\n")
-    return Written(str(path), count, max(0.0, last / 1e6 - since))
+    return Written(str(path), count, max(0.0, last / 1e6 - since), lines.damaged)
 
 
 def require_time(since: float, until: float) -> None:

@@ -19,6 +19,7 @@ from artos.specs.members import actor_of
 from artos.specs.unreadable import UNREADABLE
 from head.records.shape import Shape
 from triggers import journal
+from triggers.journal_index import JournalIndex
 
 _FALL = 1.0
 """Seconds by which times fall where a run was resumed, unless what was before was shorter."""
@@ -150,6 +151,11 @@ _CHECKED = _KNOWN - {"set"}
 """What of a line can be written as JSON again if it is of these types."""
 
 
+class _NotOurs(Refused):
+    def __init__(self, folder: Path) -> None:
+        super().__init__([f"{folder}: no line of its journal is one that ARTOS writes: name a run"])
+
+
 def config_of(folder: Path) -> Config:
     """The configuration of the run in ``folder``.
 
@@ -172,7 +178,7 @@ def lines_of(folder: Path, since: int = 0) -> Iterator[dict[str, Any]]:
             is_ours = is_ours or not _KNOWN.isdisjoint(line)
             yield checked(line)
     if is_ours is False:
-        raise Refused([f"{folder}: no line of its journal is one that ARTOS writes: name a run"])
+        raise _NotOurs(folder)
 
 
 def checked(line: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +217,40 @@ def unanswered(line: Mapping[str, Any]) -> bool:
 def is_replica(member: str) -> bool:
     """Whether this is a replica of a learner for which the first one answers, as ``learner 1``."""
     return actor_of(member) is None and member.rpartition(" ")[2].isdecimal() and " " in member
+
+
+def understood(line: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The line itself; None where it cannot be meant."""
+    try:
+        return checked(line) if line else None
+    except msgspec.ValidationError:
+        return None
+
+
+class SoundLines:
+    """The lines of a run's journal that can be understood; ``damaged`` counts the others.
+
+    Whoever iterates gets those that there are by now, and once more only what is new since.
+
+    Raises:
+        Refused: there is no run, or its journal cannot be read, or is none that ARTOS wrote.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._at, self._are_ours = folder, 0, False
+        self.damaged = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with _of_a_run(self._folder), JournalIndex(self._folder / "journal.jsonl") as index:
+            for address, content in index.lines(self._at):
+                self._at = address + 1
+                if (line := understood(content)) is None:
+                    self.damaged += 1
+                else:
+                    self._are_ours = self._are_ours or not _KNOWN.isdisjoint(line)
+                    yield line
+        if self._at and not self._are_ours:
+            raise _NotOurs(self._folder)
 
 
 @contextmanager

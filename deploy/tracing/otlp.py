@@ -19,7 +19,7 @@ from artos.errors import ArtosError, Refused
 from artos.system.closing import Closing
 from deploy.client.copied import goes_on
 from deploy.tracing.file import require_time
-from deploy.tracing.lines import config_of, lines_of
+from deploy.tracing.lines import SoundLines, config_of
 from deploy.tracing.spans import Id, Span, Spans
 
 _AT_ONCE = 512
@@ -45,6 +45,8 @@ class Sent(msgspec.Struct, frozen=True):
     endpoint: str
     spans: int
     traces: int
+    damaged: int = 0
+    """Lines of the journal that cannot be understood, and are left out."""
 
 
 class Collector(Closing):
@@ -122,13 +124,14 @@ def send(folder: Path, since: float, until: float, wait: Callable[[], None] | No
     With ``wait``, which is called where nothing is new, until the run is over.
 
     Raises:
-        Refused: there is no run, its records are damaged, no time is left, a package is missing.
+        Refused: there is no run, it cannot be read, no time is left, a package is missing.
         CollectorFailed: the spans were not taken.
     """
     require_time(since, until)
     config, name = config_of(folder), folder.resolve().name
     spans = Spans(f"{name}/{config.seed}/{config.origin}", config.begins)
     waiting, traces, count = list[Span](), set[int](), 0
+    lines = SoundLines(folder)
     with Collector(name) as collector:
 
         def flush() -> None:
@@ -140,7 +143,8 @@ def send(folder: Path, since: float, until: float, wait: Callable[[], None] | No
             if wait:
                 wait()
 
-        for span in chain(spans.of(_lines(folder, idle if wait else None)), spans.rest()):
+        told = spans.of(_following(lines, folder, idle if wait else None))
+        for span in chain(told, spans.rest()):
             if since <= span.after and span.after - (span.end - span.begin) <= until:
                 waiting.append(span)
                 traces.add(span.id.trace)
@@ -148,16 +152,16 @@ def send(folder: Path, since: float, until: float, wait: Callable[[], None] | No
             if len(waiting) == _AT_ONCE:
                 flush()
         flush()
-        return Sent(collector.endpoint, count, len(traces))
+        return Sent(collector.endpoint, count, len(traces), lines.damaged)
 
 
-def _lines(folder: Path, idle: Callable[[], None] | None) -> Iterator[dict[str, Any]]:
-    at, live = 0, True
+def _following(
+    lines: SoundLines, folder: Path, idle: Callable[[], None] | None
+) -> Iterator[dict[str, Any]]:
+    live = True
     while live:
         live = idle is not None and goes_on(folder)
-        for line in lines_of(folder, at):
-            at += 1
-            yield line
+        yield from lines
         if idle and live:
             idle()
 

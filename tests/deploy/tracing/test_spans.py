@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+from deploy.tracing import otlp
 from deploy.tracing.spans import Span, Spans
+from head.records.run_folder import RunFolder
+from head.run.request import Request
 
 BEGAN = 1_700_000_000.0
 IN_TURN: tuple[dict[str, Any], ...] = (
@@ -137,3 +144,44 @@ def test_a_span_is_written_once_whatever_comes_in_pieces() -> None:
     for line in IN_TURN:
         found += made.of([line])
     assert [*found, *made.rest()] == spans(*IN_TURN)
+
+
+class Gathered:
+    """Takes spans in place of a collector."""
+
+    endpoint = "here"
+    sent: ClassVar[list[Span]] = []
+
+    def __init__(self, run: str) -> None:
+        self.sent.clear()
+
+    def __enter__(self) -> Gathered:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def send(self, spans: Sequence[Span]) -> None:
+        self.sent.extend(spans)
+
+
+def test_damaged_lines_are_left_out_and_what_comes_later_is_sent_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "Collector", Gathered)
+    RunFolder.create(tmp_path / "r", Request("ppo").config()).close()
+    journal = tmp_path / "r" / "journal.jsonl"
+    lines = [json.dumps(line) + "\n" for line in IN_TURN]
+    journal.write_text("".join(lines))
+    whole = otlp.send(tmp_path / "r", 0.0, inf)
+    told = [*Gathered.sent]
+    assert (whole.damaged, whole.spans) == (0, len(told))
+    journal.write_text("".join([*lines[:3], "{\n", lines[3][:9]]))
+
+    def wait() -> None:
+        journal.write_text("".join([*lines[:3], "{\n", *lines[3:], '{"t": -1}\n']))
+        monkeypatch.setattr(otlp, "goes_on", lambda folder: False)
+
+    monkeypatch.setattr(otlp, "goes_on", lambda folder: True)
+    assert otlp.send(tmp_path / "r", 0.0, inf, wait).damaged == 2
+    assert Gathered.sent == told

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from artos.errors import Refused
+from deploy.tracing.counters import Counters
 from deploy.tracing.events import Event, Tracer, within
 from deploy.tracing.file import write
 from deploy.tracing.lines import Config
@@ -333,7 +334,9 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
     assert (written.events, written.seconds) == (len(found), pytest.approx(1.0))
     with pytest.raises(Refused, match="must come before"):
         write(tmp_path / "r", tmp_path / "out.json", 2.0, 1.0)
-    older = (tmp_path / "out.json").read_bytes()
+    journal.write_text(f"{json.dumps(IN_TURN[0])}\n{json.dumps(IN_TURN[1])}\n")
+    assert write(tmp_path / "r", tmp_path / "out.json", 0.0, inf).damaged == 0
+    sound = (tmp_path / "out.json").read_bytes()
     for damage in (
         '{"t": "soon"}', '{"t": 1, "firing": -1}', "{", '{"claims": [[0, "x"]]}',
         '{"firing": 1, "trigger": "x"}', '{"firing": 1, "version": 1}', '{"done": 1}',
@@ -345,12 +348,44 @@ def test_a_file_is_whole_or_it_is_said_what_is_wrong(tmp_path: Path) -> None:
         '{"firing": 1, "trigger": "x", "version": 1, "dropped": 1}', f'{{"t": {10**400}}}',
     ):  # fmt: skip
         journal.write_text(f"{json.dumps(IN_TURN[0])}\n{damage}\n{json.dumps(IN_TURN[1])}\n")
-        with pytest.raises(Refused, match="damaged"):
+        assert write(tmp_path / "r", tmp_path / "out.json", 0.0, inf).damaged == 1, damage
+        assert (tmp_path / "out.json").read_bytes() == sound
+    for foreign in ("{\n" * 3, '{"event": "push"}\n'):
+        journal.write_text(foreign)
+        with pytest.raises(Refused, match="no line of its journal is one that ARTOS writes"):
             write(tmp_path / "r", tmp_path / "out.json", 0.0, inf)
-    assert (tmp_path / "out.json").read_bytes() == older
+    assert (tmp_path / "out.json").read_bytes() == sound
     assert {path.name for path in tmp_path.iterdir()} == {"r", "out.json"}
     with pytest.raises(Refused, match="give the folder of a run"):
         write(tmp_path, tmp_path / "out.json", 0.0, inf)
+
+
+def counted(*lines: dict[str, Any]) -> dict[str, list[tuple[float, float]]]:
+    """When counters had which values, in seconds."""
+    found = defaultdict(list)
+    for event in Counters().of(traced(*lines)):
+        if event["ph"] == "C" and event["name"] != "policy lag":
+            (value,) = event["args"].values()
+            found[event["name"]].append((round(event["ts"] / 1e6, 4), value))
+    return found
+
+
+ROUNDS: tuple[dict[str, Any], ...] = (
+    {"t": 0.1, "firing": 1, "trigger": "actors.sample", "version": 0},
+    {"t": 0.3, "done": 1, "by": "actor 0", "stop": 4, "seconds": 0.2},
+    {"t": 0.6, "done": 1, "by": "actor 1", "stop": 4, "seconds": 0.4},
+)
+
+
+def test_counters_say_how_full_the_buffer_is_and_how_many_slots_are_held() -> None:
+    claims = [[0, 0, 4], [1, 0, 2]]
+    fired = {"t": 0.7, "firing": 2, "trigger": "learner.update", "version": 0, "claims": claims}
+    found = counted(*ROUNDS, fired, {"lost": 1, "actor": 1, "node": "w", "from": 3, "granted": 4})
+    assert found["slots"] == [(0.1, 1), (0.2, 2), (0.3, 1), (0.6, 0)]
+    assert found["fill"] == [(0.7, 2), (0.7, 1)]
+    drawn = {"t": 0.7, "firing": 2, "trigger": "learner.update", "version": 0}
+    whole = {**drawn, "claims": [[0, 0, 3, 1]]}
+    assert "fill" not in counted(*ROUNDS, drawn, whole), "nobody knows what is still of use"
 
 
 def test_the_machine_is_that_of_the_last_part() -> None:
