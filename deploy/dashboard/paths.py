@@ -14,7 +14,7 @@ import msgspec
 from artos.errors import Refused
 from artos.specs.members import LEARNER, actor_of
 from deploy.dashboard.reading import Line, Reading
-from deploy.tracing.lines import goes_on_anew
+from deploy.tracing.lines import FOR_REPLAY, goes_on_anew, understood
 from head.records.shape import Shape
 from triggers.journal_index import JournalIndex
 from triggers.targets import parsed
@@ -23,6 +23,10 @@ _BEFORE, _AROUND = 1 << 20, 4 << 20
 """Bytes of a journal that are read before a place, and after the last line that belongs there."""
 _MOST = 64
 """Rounds of a version, and firings that took a row, that are listed."""
+_MOST_COUNTED = 128 << 20
+"""Bytes of a journal in which updates are counted."""
+_TOLD = frozenset(("t", "line", "by", "seconds", *FOR_REPLAY))
+"""What of a line is said beside its facts, or says nothing to a person."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -43,6 +47,9 @@ class Path(msgspec.Struct, frozen=True):
     lag: int | None = None
     """How many versions older the row was than the one that learned from it started from."""
     said: str = ""
+    sources: list[Step] = []
+    """Of an update the rounds that sampled the rows that its firing claims. Which rows of a round
+    these are is its fact ``claimed``, pairs of the first one and the one after the last."""
 
 
 def path_of_row(
@@ -118,35 +125,59 @@ def learners_of(shape: Shape) -> list[str]:
 
 
 def path_of_version(index: JournalIndex, shape: Shape, version: int, learner: str = "") -> Path:
-    """The update that made a version of a learner, the rounds under it, and the next update.
+    """The update that made a version of a learner, what it is from, and what came of it.
 
-    Without a name it is the first of the run's learners.
+    That are the rounds that sampled the rows that its firing claims (``sources``), the rounds under
+    the version, and the next version. Without a name it is the first of the run's learners.
 
     Raises:
         Refused: there is no such learner, or no update is known to have made it.
         JournalDamaged: a file of the journal cannot be read or unpacked.
     """
+    learner, reading = _one_of(shape, learner), Reading(index)
+    story = _OfUpdate(learner, shape, version)
+    _read(index, reading, reading.search(story.made, version), story)
+    if story.update is None:
+        raise Refused([f"no update of {learner} is known to have made version {version}"])
+    return story.told(reading)
+
+
+def path_of_update(index: JournalIndex, shape: Shape, number: int, learner: str = "") -> Path:
+    """The path of the update of a learner that is the so-many-th in the journal, from 1.
+
+    Some learners make many updates before they publish a version. What a resumed run learned again
+    counts again.
+
+    Raises:
+        Refused: there is no such learner, or no such update near enough to the beginning.
+        JournalDamaged: a file of the journal cannot be read or unpacked.
+    """
+    learner, reading = _one_of(shape, learner), Reading(index)
+    prepares, preparations, count = {*shape.non_publishing}, set[object](), 0
+    for address, content in index.lines(0, min(index.size, _MOST_COUNTED)):
+        of = content or {}
+        if prepares and str(of.get("trigger", "")).rpartition(".")[2] in prepares:
+            preparations.add(str(of.get("firing")))
+        if of.get("by") != learner or "done" not in of or "nothing" in of:
+            continue
+        if (line := understood(of)) is None or str(line["done"]) in preparations:
+            continue
+        if (count := count + 1) == number:
+            story = _OfUpdate(learner, shape, line.get("version", 0), line)
+            _read(index, reading, address, story)
+            return story.told(reading)
+    if index.size > _MOST_COUNTED:
+        why = f"not among the {count:,} in the first {_MOST_COUNTED >> 20} MB of the journal"
+        raise Refused([f"update {number:,} of {learner} is {why}: ask for its version"])
+    raise Refused([f"there is no update {number:,} of {learner}: it has made {count:,} so far"])
+
+
+def _one_of(shape: Shape, learner: str) -> str:
     learners = learners_of(shape)
     learner = learner or next(iter(learners), LEARNER)
     if learner not in learners:
         raise Refused([f"there is no learner {learner!r}: choose {', '.join(sorted(learners))}"])
-    reading = Reading(index)
-    story = _OfVersion(version, learner, shape.non_publishing)
-    _read(index, reading, reading.search(story.made, version), story)
-    if (update := story.update) is None:
-        raise Refused([f"no update of {learner} is known to have made version {version}"])
-    # Versions in lines of actors are those of the first learner; of others they name the learner.
-    told = learner == shape.learner if shape.learner else "lags" in update.line
-    is_first = told or learners == [learner]
-    rounds = story.beside or (story.rounds if is_first else [])
-    later = sorted([*rounds[:_MOST], *story.following], key=lambda seen: seen.time)
-    said = [f"the first {_MOST} rounds are listed"] if len(rounds) > _MOST else []
-    if not (is_first or story.is_read):
-        said.append(f"which rounds were sampled under it is not known: none names {learner}")
-    steps = [_step("firing", story.cause)] if story.cause else []
-    steps.append(_step("update", update))
-    steps += (_step("update" if each in story.following else "round", each) for each in later)
-    return Path(steps, None, _sentences(said, reading))
+    return learner
 
 
 class _Seen(NamedTuple):
@@ -301,16 +332,76 @@ class _OfRow:
         return found
 
 
-class _OfVersion:
-    """Follows a version of a learner, some of whose methods publish none."""
+class _Round(NamedTuple):
+    """A round of an actor, and the rows that it is known to have sampled."""
 
-    def __init__(self, version: int, learner: str, non_publishing: tuple[str, ...]) -> None:
-        self._version, self._learner, self._prepare = version, learner, non_publishing
+    begin: int
+    end: int
+    seen: _Seen
+
+
+class _Rounds:
+    """The rounds of actors, of so many ``steps`` each; maybe fewer, if they may end ``early``."""
+
+    def __init__(self, steps: int, *, early: bool) -> None:
+        self._steps, self._early = steps, early
+        self._of: dict[int, list[_Round]] = {}
+        self._ends: dict[int, int] = {}
+        """The row up to which it is known how each actor came to it."""
+
+    def clear(self) -> None:
+        self._of.clear()
+        self._ends.clear()
+
+    def add(self, actor: int, seen: _Seen) -> None:
+        """Look at a line of an actor."""
+        line = seen.line
+        if not ((end := _end(line)) or line.get("recovered")):
+            return  # it only bound weights, say
+        before = self._ends.pop(actor, None)
+        if not end:
+            return  # nobody said where that round ended
+        is_exact = not self._early or not {"ended", "kept"}.isdisjoint(line)
+        if is_exact:
+            self._ends[actor] = end
+        asked = line.get("stop", 0) if "again" in line else end
+        begin = max(before or 0, asked - self._steps)
+        if self._early and not (is_exact and before is not None):
+            begin = end  # which rows are of this round is not known
+        self._of.setdefault(actor, []).append(_Round(begin, end, seen))
+
+    def lose(self, actor: int, first: int) -> None:
+        """The rows of an actor from this one on are sampled again."""
+        rounds = (each._replace(end=min(each.end, first)) for each in self._of.get(actor, ()))
+        self._of[actor] = [each for each in rounds if each.begin < each.end]
+        self._ends[actor] = first
+
+    def of(self, actor: int, begin: int, end: int) -> list[_Round]:
+        """Those that sampled some of these rows, cut to these."""
+        found = (
+            each._replace(begin=max(begin, each.begin), end=min(end, each.end))
+            for each in self._of.get(actor, ())
+        )
+        return [each for each in found if each.begin < each.end]
+
+
+class _OfUpdate:
+    """Follows an update of a learner: that of a ``line``, or else the one that made a version."""
+
+    def __init__(
+        self, learner: str, shape: Shape, version: int, line: Line | None = None
+    ) -> None:  # fmt: skip
+        self._version, self._learner, self._shape, self._line = version, learner, shape, line
         self._firings: dict[int, _Seen] = {}
+        self._sampled = _Rounds(shape.steps, early=_hands_over_episodes(shape.triggers))
+        self._lost: set[int] = set()
+        """Actors that sample rows again that they had sampled before the update."""
+        self._before: int | None = None
+        """The version before it."""
         self.cause: _Seen | None = None
         self.update: _Seen | None = None
         self.following: list[_Seen] = []
-        """The next update, if it is known."""
+        """The next update, if it is known; or the one that made the next version."""
         self.rounds: list[_Seen] = []
         """Those under this version of the first learner."""
         self.beside: list[_Seen] = []
@@ -329,33 +420,105 @@ class _OfVersion:
 
     def begin_anew(self) -> None:
         self._firings, self.rounds, self.beside = {}, [], []
+        self._before = None
+        self._sampled.clear()
 
     def sees(self, seen: _Seen) -> bool:
         line = seen.line
         if "firing" in line:
             self._firings[line["firing"]] = seen
         elif (made := self.made(line)) is not None:
-            cause = self._firings.get(line["done"])
-            if cause and parsed(cause.line["trigger"]).method in self._prepare:
-                return False
-            if self.update is None and made == self._version:
-                self.cause, self.update = cause, seen
-                return True
-            if self.update and not self.following and made == self._version + 1:
-                self.following = [seen]
-                return True
-        elif actor_of(line.get("by", "")) is not None and _end(line):
-            beside = line.get("beside", {})
-            self.is_read |= self._learner in beside
-            found = False
-            for version, rounds in (
-                (line.get("version"), self.rounds), (beside.get(self._learner), self.beside),
-            ):  # fmt: skip
-                if version == self._version and len(rounds) <= _MOST:
-                    rounds.append(seen)
-                    found = True
-            return found
+            return self._learned(seen, made)
+        elif (actor := actor_of(line.get("by", ""))) is not None:
+            if actor not in self._lost:
+                self._sampled.add(actor, seen)
+            return bool(_end(line)) and self._acted(line, seen)
+        elif "lost" in line and isinstance(first := line.get("from"), int):
+            if self.update:
+                self._lost.add(line.get("actor", -1))
+            else:
+                self._sampled.lose(line.get("actor", -1), first)
         return False
+
+    def _learned(self, seen: _Seen, made: int) -> bool:
+        cause = self._firings.get(seen.line["done"])
+        if cause and parsed(cause.line["trigger"]).method in self._shape.non_publishing:
+            return False
+        if self.update is None:
+            if seen.line != self._line if self._line else made != self._version:
+                self._before = made
+                return False
+            self.cause, self.update = cause, seen
+            return True
+        if self.following or not (self._line or made == self._version + 1):
+            return False
+        self.following = [seen]
+        return True
+
+    def _acted(self, line: Line, seen: _Seen) -> bool:
+        beside, found = line.get("beside", {}), False
+        self.is_read |= self._learner in beside
+        for version, rounds in (
+            (line.get("version"), self.rounds), (beside.get(self._learner), self.beside),
+        ):  # fmt: skip
+            if version == self._version and len(rounds) <= _MOST:
+                rounds.append(seen)
+                found = True
+        return found
+
+    def told(self, reading: Reading) -> Path:
+        """The path of the update that it has seen."""
+        update = self.update
+        assert update is not None
+        sources, said = self._sources()
+        # Versions in lines of actors are those of the first learner; of others they name it.
+        first = self._shape.learner
+        is_first = self._learner == first if first else "lags" in update.line
+        is_first = is_first or learners_of(self._shape) == [self._learner]
+        rounds = self.beside or (self.rounds if is_first else [])
+        if self._before == self._version:
+            said.append(f"it published nothing: version {self._version:,} was there before")
+            rounds = []
+        elif not (is_first or self.is_read):
+            said.append(f"which rounds were sampled under it is not known: none names "
+                        f"{self._learner}")  # fmt: skip
+        if len(rounds) > _MOST:
+            said.append(f"the first {_MOST} rounds are listed")
+        later = sorted([*rounds[:_MOST], *self.following], key=lambda seen: seen.time)
+        steps = [_step("firing", self.cause)] if self.cause else []
+        steps.append(_step("update", update))
+        steps += (_step("update" if each in self.following else "round", each) for each in later)
+        return Path(steps, None, _sentences(said, reading), sources)
+
+    def _sources(self) -> tuple[list[Step], list[str]]:
+        """The rounds that sampled the rows that the firing claims, and what is not known of it."""
+        if self.cause is None:
+            return [], ["which firing caused it is not known"]
+        claims = self.cause.line.get("claims", ())
+        if not claims:
+            return [], [
+                "its firing claims no rows: those that samplers draw are not listed one by one"
+            ]
+        found: dict[tuple[int, float, int], tuple[_Seen, list[list[int]]]] = {}
+        unknown = dict[str, None]()
+        for actor, begin, end, *_env in claims:
+            parts = self._sampled.of(actor, begin, end)
+            if sum(each.end - each.begin for each in parts) < end - begin:
+                unknown[f"actor {actor}"] = None
+            for each in parts:
+                place = actor, each.seen.time, _end(each.seen.line) or 0
+                _, rows = found.setdefault(place, (each.seen, []))
+                if [each.begin, each.end] not in rows:
+                    rows.append([each.begin, each.end])
+        said = (
+            [f"which rounds of {', '.join(unknown)} sampled all of its rows is not known"]
+            if unknown
+            else []
+        )
+        if len(found) > _MOST:
+            said.append(f"the first {_MOST} rounds of its rows are listed")
+        steps = [_step("round", seen, claimed=rows) for seen, rows in found.values()]
+        return sorted(steps, key=lambda step: step.end)[:_MOST], said
 
 
 def _end(line: Line) -> int | None:
@@ -374,9 +537,9 @@ def _hands_over_episodes(spec: Any) -> bool:
     )
 
 
-def _step(what: str, seen: _Seen) -> Step:
+def _step(what: str, seen: _Seen, **more: Any) -> Step:
     line, end = seen
-    facts = {name: value for name, value in line.items() if name not in ("t", "by", "seconds")}
+    facts = {name: value for name, value in line.items() if name not in _TOLD} | more
     return Step(what, line.get("by", "triggers"), end - line.get("seconds", 0.0), end, facts)
 
 

@@ -338,16 +338,23 @@ async function showTimeline(view, query, name) {
 }
 
 async function showPath(view, query, name) {
-  const version = query.get("version") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0", env = query.get("env") ?? "";
+  const version = query.get("version") ?? "", update = query.get("update") ?? "", actor = query.get("actor") ?? "0", row = query.get("row") ?? "0", env = query.get("env") ?? "";
   const { learners } = (await ask(`runs/${enc(name)}`)).config, learner = query.get("learner") || learners[0] || "";
   const field = (label, value, more = {}) => el("input", { type: "number", min: 0, value, "aria-label": label, ...more });
-  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1), learner: el("select", { "aria-label": "learner" }, ...learners.map((each) => el("option", { value: each, ...(each === learner ? { selected: "" } : {}) }, each))) };
+  const fields = { actor: field("actor", actor), row: field("row", row), env: field("environment", env, { placeholder: "all" }), version: field("version", version || 1), update: field("update", update || 1), learner: el("select", { "aria-label": "learner" }, ...learners.map((each) => el("option", { value: each, ...(each === learner ? { selected: "" } : {}) }, each))) };
   const go = (...names) => { location.hash = `#/run/${enc(name)}/path?${new URLSearchParams(names.map((n) => [n, fields[n].value]))}`; };
-  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), "version", fields.version, ...(learners.length > 1 ? ["of", fields.learner] : []), el("button", { onclick: () => go("version", "learner") }, "path of the version")));
-  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(version !== "" ? { version, learner } : { actor, row, env })}`);
+  view.append(el("div", { class: "bar" }, "actor", fields.actor, "row", fields.row, "environment", fields.env, el("button", { onclick: () => go("actor", "row", "env") }, "path of the row"), ...(learners.length > 1 ? ["learner", fields.learner] : []), "update", fields.update, el("button", { onclick: () => go("update", "learner") }, "path of the update"), "version", fields.version, el("button", { onclick: () => go("version", "learner") }, "path of the version")));
+  const found = await ask(`runs/${enc(name)}/path?${new URLSearchParams(update !== "" ? { update, learner } : version !== "" ? { version, learner } : { actor, row, env })}`);
   if (found.said) view.append(el("p", {}, found.said));
   if (found.lag !== null) view.append(el("p", {}, `lag: it was ${found.lag} versions old when it was learned from`));
-  view.append(table(["what", "who", "from", "took", "facts"], found.steps.map((step) => [step.what, step.member, el("a", { href: `#/run/${enc(name)}/timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}` }, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", shortened(facts(step.facts).replaceAll("\n", ", "))])));
+  const MOST = 64, leads = (to, ...words) => el("a", { href: `#/run/${enc(name)}/${to}` }, ...words);
+  // Rows of an actor, each range as a link to the path of its first one.
+  const rows = (ranges) => ranges.slice(0, MOST).flatMap(([of, from, to, part]) => [" ", leads(`path?${new URLSearchParams({ actor: of, row: from, ...(part === undefined ? {} : { env: part }) })}`, `actor ${of}: rows ${from} to ${to - 1}${part === undefined ? "" : ` of environment ${part}`}`)]).concat(ranges.length > MOST ? [` and ${ranges.length - MOST} more`] : []);
+  const told = ({ member, facts: { claims, claimed, ...others } }) => el("span", {}, shortened(facts(others).replaceAll("\n", ", ")),
+    ...(claims ? [" claims:", ...rows(claims)] : []), ...(claimed ? [" claimed of it:", ...rows(claimed.map((range) => [member.slice(6), ...range]))] : []));
+  const stations = (steps) => table(["what", "who", "from", "took", "facts"], steps.map((step) => [step.what, step.member, leads(`timeline?${new URLSearchParams({ from: step.from - 0.2, to: step.to + 0.2 })}`, `${number(step.from, 8)} s`), step.to > step.from ? seconds(step.to - step.from) : "", told(step)]));
+  if (found.sources.length) view.append(el("h3", {}, "What went into it"), stations(found.sources), el("h3", {}, "The update, and what came of it"));
+  view.append(stations(found.steps));
 }
 
 function showLags(view, query, name) {

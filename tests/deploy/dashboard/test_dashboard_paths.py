@@ -10,7 +10,7 @@ import pytest
 from artos.errors import Refused
 from artos.protocol.invocations import Claim
 from deploy.dashboard.paths import Path as Found
-from deploy.dashboard.paths import path_of_row, path_of_version
+from deploy.dashboard.paths import path_of_row, path_of_update, path_of_version
 from head.records.shape import Shape
 from triggers.events import Firing
 from triggers.journal import Journal
@@ -80,6 +80,11 @@ class Told:
         self._book.flush()
         with JournalIndex(self._path) as index:
             return path_of_version(index, shape, version, learner)
+
+    def update(self, number: int, shape: Shape = ONE, learner: str = "") -> Found:
+        self._book.flush()
+        with JournalIndex(self._path) as index:
+            return path_of_update(index, shape, number, learner)
 
 
 @pytest.fixture
@@ -170,6 +175,106 @@ def test_each_learner_has_a_firing_and_an_update(told: Told) -> None:
         ("update", "learner", "version 1"),
     ]
     assert (found.lag, found.said) == (0, ""), "that of the learner whose versions rounds have"
+
+
+def made_of(found: Found) -> list[tuple[int, list[list[int]]]]:
+    """The rounds of an update's rows: up to which row each went, and which of its rows they are."""
+    return [(step.facts["stop"], step.facts["claimed"]) for step in found.sources]
+
+
+def test_what_went_into_an_update_are_rounds_of_the_rows_that_it_claims(told: Told) -> None:
+    for stop in (8, 16, 24):
+        told.sampled(stop)
+    told.learned(Claim(0, 4, 20), version=1)
+    told.sampled(32, version=1)
+    found = told.version(1)
+    assert made_of(found) == [(8, [[4, 8]]), (16, [[8, 16]]), (24, [[16, 20]])]
+    assert [step.member for step in found.sources] == ["actor 0"] * 3
+    assert whats(found) == [("firing", "triggers"), ("update", "learner"), ("round", "actor 0")]
+    assert found.said == ""
+
+
+def test_facts_that_only_a_replay_needs_are_no_part_of_a_path(told: Told) -> None:
+    told.sampled(8, large="AA", incarnation=2)
+    told.learned(Claim(0, 0, 8), version=1)
+    for step in (told.row(3).steps[0], told.version(1).sources[0]):
+        assert not {"asked", "rows", "large", "incarnation"} & step.facts.keys()
+
+
+def test_a_round_that_answers_after_the_firing_is_one_of_its_rounds(told: Told) -> None:
+    """Its rows are seen in shared memory first."""
+    sample = told.fired("actors.sample")
+    update = told.fired("learner.update", Claim(0, 0, 8))
+    told.done(update, "learner", version=1, lags=[(0, 0.0, 0)])
+    told.done(sample, "actor 0", version=0, stop=8)
+    assert made_of(told.version(1)) == [(8, [[0, 8]])]
+
+
+def test_rounds_that_are_not_known_for_certain_are_not_guessed(told: Told) -> None:
+    """Nobody said where the second one ended; the third one's rows begin after that."""
+    told.sampled(8)
+    told.done(told.fired("actors.sample"), "actor 0", recovered=True)
+    told.sampled(24)
+    told.learned(Claim(0, 0, 24), version=1)
+    found = told.version(1)
+    assert made_of(found) == [(8, [[0, 8]]), (24, [[16, 24]])]
+    assert found.said == "which rounds of actor 0 sampled all of its rows is not known"
+    shape = shape_of(learner_update=WHOLE)
+    assert told.version(1, shape).sources == [], "where they may end early, it may be otherwise"
+
+
+def test_rounds_of_whole_episodes_are_known_by_where_they_ended(told: Told) -> None:
+    told.sampled(8, ended=5)
+    told.sampled(13, ended=9)
+    told.learned(Claim(0, 5, 9, 0), Claim(0, 6, 9, 2), version=1)
+    found = told.version(1, shape_of(learner_update=WHOLE))
+    assert made_of(found) == [(13, [[5, 9], [6, 9]])]
+
+
+def test_rows_that_were_lost_are_from_the_rounds_that_sampled_them_again(told: Told) -> None:
+    told.sampled(8)
+    told.write(lost=4, actor=0, node="w1", **{"from": 4}, granted=16)
+    told.sampled(12)
+    told.learned(Claim(0, 0, 8), version=1)
+    told.write(lost=8, actor=0, node="w1", **{"from": 4}, granted=16)
+    told.sampled(12, version=1)
+    assert made_of(told.version(1)) == [(8, [[0, 4]]), (12, [[4, 8]])]
+
+
+def test_updates_that_publish_nothing_have_paths_too(told: Told) -> None:
+    """As those of DQN: samplers draw its rows, and it publishes every so many updates."""
+    shape = shape_of(learner_update={"type": "triggers.replay:ReplayTrigger", "fields": {}})
+    for before, version in ((0, 0), (0, 0), (0, 1), (1, 1), (1, 1)):
+        told.sampled(8, version=before)
+        told.learned(version=version)
+    third, fourth = told.update(3, shape), told.update(4, shape)
+    assert whats(third)[1:] == [
+        ("update", "learner"), ("round", "actor 0"), ("update", "learner"), ("round", "actor 0"),
+    ]  # fmt: skip
+    assert whats(fourth) == [("firing", "triggers"), ("update", "learner"), ("update", "learner")]
+    assert "it published nothing: version 1 was there before" in fourth.said
+    for found in (third, fourth):
+        assert "its firing claims no rows" in found.said
+    assert third.steps[:2] == told.version(1, shape).steps[:2]
+    for number in (0, 6):
+        with pytest.raises(Refused, match=f"no update {number} of learner: it has made 5 so far"):
+            told.update(number, shape)
+
+
+def test_updates_are_counted_without_preparations_and_those_of_others(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shape = shape_of("prepare", learner_prepare=FULL, learner_update=FULL, model_update=FULL)
+    told.sampled(8)
+    told.learned(Claim(0, 0, 8), version=1, by="model")
+    told.done(told.fired("learner.prepare", Claim(0, 0, 8)), "learner", version=0)
+    told.done(told.fired("learner.update"), "learner", version=0, nothing="no row")
+    told.learned(Claim(0, 0, 8), version=1)
+    assert told.update(1, shape).steps[1].end == told.now
+    assert told.update(1, shape, "model").steps[1].member == "model"
+    monkeypatch.setattr("deploy.dashboard.paths._MOST_COUNTED", 9)
+    with pytest.raises(Refused, match="ask for its version"):
+        told.update(1, shape)
 
 
 def test_rounds_under_a_version_are_those_of_its_learner(told: Told) -> None:
