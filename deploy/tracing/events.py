@@ -127,9 +127,7 @@ class Tracer:
         elif "ready" in line:
             yield from self._started(line)
         elif "died" in line:
-            row = yield from self._row(line["died"])
-            self._died[line["died"]] = self._now
-            yield self._instant("died", {"why": line.get("why", "")}, row=row)
+            yield from self._dies(line)
         elif isinstance(line.get("actors"), int):
             yield from self._scaled(line)
         elif "set" in line:
@@ -152,6 +150,20 @@ class Tracer:
         facts = {name: line[name] for name in ("device", "from", "to") if name in line}
         yield self._slice(row, f"start: {line['start']}", "start", begun, self._now, facts)
 
+    def _dies(self, line: Mapping[str, Any]) -> Iterator[Event]:
+        """A member is gone, and with it what it was at since its last answer; replicas all are."""
+        member = line["died"]
+        row = yield from self._row(member)
+        yield self._instant("died", {"why": line.get("why", "")}, row=row)
+        role = member.rpartition(" ")[0] if is_replica(member) else member
+        for name, row in self._rows.items():
+            its_role = name.rpartition(" ")[0] if name in self.replicas else name
+            if its_role != role or name in self._died or name in self._left:
+                continue
+            self._died[name] = self._now
+            if self._ends.get(row, self._now) < self._now:
+                yield self._slice(row, "lost", "lost", 0.0, self._now)
+
     def _scaled(self, line: Mapping[str, Any]) -> Iterator[Event]:
         """Actors leave, or come: those that do are known by ``before``, if the line has it."""
         count = line["actors"]
@@ -170,9 +182,11 @@ class Tracer:
                 del self._left[member]
 
     def _away(self, member: str, row: int, until: float) -> Iterator[Event]:
-        """The time so far in which an actor took no part."""
-        since = max(self._left.get(member, until), self._ends.get(row, 0.0))
-        if since < until:
+        """The time so far in which an actor took no part, and before it what led to no firing."""
+        left, last = self._left.get(member, until), self._ends.get(row)
+        if last is not None and last < left < until:
+            yield self._slice(row, "wait", "wait", last, left, {"for": "firing"})
+        if (since := max(left, last or 0.0)) < until:
             yield self._slice(row, "wait", "wait", since, until, {"for": AWAY})
 
     def _those_away(self) -> Iterator[Event]:

@@ -63,7 +63,7 @@ def arrows(events: list[Event]) -> list[tuple[str, Event, Event]]:
 def test_a_row_has_what_its_member_did_one_after_another() -> None:
     found = rows(traced(*IN_TURN))
     assert [e["name"] for e in found["actor 0"]] == [
-        "start: clone", "wait", "wait", "wait", "sample", "sample",
+        "start: clone", "wait", "wait", "wait", "sample", "sample", "lost",
     ]  # fmt: skip
     update = found["learner"][3]
     assert [e["name"] for e in found["learner"]] == [
@@ -157,6 +157,18 @@ def test_who_died_before_it_could_say_how_long_it_took_was_at_work() -> None:
 def test_from_its_death_until_it_is_started_again_a_member_waits_for_that() -> None:
     back = {"t": 1.6, "ready": "actor 0", "start": "fork", "seconds": 0.2}
     assert waits(traced(*IN_TURN[:9], back), "actor 0")[-1] == (1.0, 1.4, {"for": "restart"})
+    assert rows(traced(*IN_TURN[:9]))["actor 0"][-1]["name"] == "lost"
+    again = {**IN_TURN[8], "t": 1.2}
+    assert waits(traced(*IN_TURN[:9], again, back), "actor 0")[-1][:2] == (1.0, 1.4)
+
+
+def test_replicas_begin_again_together() -> None:
+    start = {"t": 0.55, "ready": "learner 1", "start": "fork", "seconds": 0.2}
+    died = {"t": 1.0, "died": "learner 1", "step": 1, "why": "killed"}
+    back = {"t": 1.6, "ready": "learner", "start": "fork", "seconds": 0.2}
+    events = traced(IN_TURN[0], start, *IN_TURN[1:7], died, back, {**back, "ready": "learner 1"})
+    for name in ("learner", "learner 1"):
+        assert waits(events, name)[-1] == (1.0, 1.4, {"for": "restart"})
 
 
 SCALED: tuple[dict[str, Any], ...] = (
@@ -172,16 +184,17 @@ SCALED: tuple[dict[str, Any], ...] = (
 
 def test_who_was_scaled_away_waited_for_nobody() -> None:
     assert waits(traced(*SCALED), "actor 1") == [
-        (0.5, 0.6, {"for": "firing"}), (1.0, 3.0, {"for": "scaled away"}),
+        (0.5, 0.6, {"for": "firing"}), (0.8, 1.0, {"for": "firing"}),
+        (1.0, 3.0, {"for": "scaled away"}),
     ]  # fmt: skip
     told = [(e["name"], e["ts"] / 1e6, e["s"]) for e in traced(*SCALED) if e["ph"] == "i"]
     assert told == [("scaled to 1 actor", 1.0, "g"), ("scaled to 2 actors", 3.0, "g")]
     again = {"t": 2.9, "ready": "actor 1", "start": "fork", "seconds": 0.5}
-    assert waits(traced(*SCALED[:6], again, *SCALED[6:]), "actor 1")[1:] == [
+    assert waits(traced(*SCALED[:6], again, *SCALED[6:]), "actor 1")[2:] == [
         (1.0, 2.4, {"for": "scaled away"}), (2.9, 3.0, {"for": "scaled away"}),
     ]  # fmt: skip
     late = {"t": 2.0, "firing": 2, "trigger": "learner.update", "version": 1}
-    assert waits(traced(*SCALED[:6], late), "actor 1")[1:] == [(1.0, 2.0, {"for": "scaled away"})]
+    assert waits(traced(*SCALED[:6], late), "actor 1")[2:] == [(1.0, 2.0, {"for": "scaled away"})]
 
 
 def test_who_is_ready_before_it_takes_part_has_not_been_waiting_for_a_version() -> None:
