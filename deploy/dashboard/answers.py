@@ -19,7 +19,7 @@ from deploy.client import bills
 from deploy.client.fetch import NUMBERS
 from deploy.dashboard.curves import RETURN, curves
 from deploy.dashboard.lags import of_journal, of_progress, of_summary
-from deploy.dashboard.paths import learners_of, path_of_row, path_of_version
+from deploy.dashboard.paths import learners_of, path_of_row, path_of_update, path_of_version
 from deploy.dashboard.rare import RareLines
 from deploy.dashboard.sources import Source
 from deploy.dashboard.timeline import timeline
@@ -120,9 +120,15 @@ class Answers:
             return timeline(index, since, until, steps, self._rare)
 
     def path(self, name: str, query: Query) -> Any:
-        """The path of a row (``actor``, ``row``, maybe ``env``), or a ``learner``'s ``version``."""
+        """The path of a row, by ``actor`` and maybe ``env``, or of a ``learner``'s ``version``.
+
+        Or of its ``update``.
+        """
         with self._journal(name) as (index, config):
             shape = _shape_of(name, config)
+            if "update" in query:
+                update, learner = int(_number(query, "update")), query.get("learner", "")
+                return path_of_update(index, shape, update, learner)
             if "version" in query:
                 version, learner = int(_number(query, "version")), query.get("learner", "")
                 return path_of_version(index, shape, version, learner)

@@ -154,6 +154,9 @@ def test_each_view_is_an_answer(asked: Asked, run: str) -> None:
     steps = asked.get(f"runs/{run}/path?actor=0&row=5")["steps"]
     assert [step["what"] for step in steps] == ["round", "firing", "update"]
     assert asked.get(f"runs/{run}/path?version=1")["steps"][1]["member"] == "learner"
+    of_version = asked.get(f"runs/{run}/path?version=1")
+    assert asked.get(f"runs/{run}/path?update=1") == of_version
+    assert of_version["sources"][0]["what"] == "round"
     lags = asked.get(f"runs/{run}/lags")
     assert (lags["of"], lags["counts"]) == ("rows", {"0": 1024}), "each row, also of one killed"
     wiring = asked.get(f"runs/{run}/wiring")
@@ -273,6 +276,7 @@ def test_the_bill_and_the_cluster_are_those_of_the_commands(asked: Asked, runs: 
         ("runs/seed1/timeline?from=nan", "must be a number"),
         ("runs/seed1/path?actor=0", "row= must be a number"),
         ("runs/seed1/path?version=1e99", "no update"),
+        ("runs/seed1/path?update=1e99", "there is no update"),
         ("runs/seed1/path?actor=inf&row=1", "must be a number"),
         ("runs/seed1/logs?log=nothing", "no log 'nothing'"),
         ("runs/seed1/logs?log=../../config", "no log"),
