@@ -2,8 +2,8 @@
 // Charts are drawn here: they need little, and no file of others is kept in this project.
 
 const COLORS = ["#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e08e0b", "#56b4e9", "#7a4fb5", "#6b7280"];
-const KINDS = { sample: "#4f93d2", update: "#e3812b", wait: "#c4ccd6", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
-const WAITS = { rows: "#b4c3d3", version: "#cdbde6", slot: "#eea489", process: "#edd08a", device: "#e79fbd", firing: "#d9dee4", "hand-over": "#8f9cab" };
+const KINDS = { lost: "#7b241c", sample: "#4f93d2", update: "#e3812b", wait: "#c4ccd6", start: "#58b368", moved: "#1f7a4d", frozen: "#7fb7d8", checkpointed: "#31708f", restoring: "#c99a1e", part: "#b9551a", firing: "#7a4fb5" };
+const WAITS = { rows: "#b4c3d3", version: "#cdbde6", slot: "#eea489", process: "#edd08a", device: "#e79fbd", firing: "#d9dee4", "hand-over": "#8f9cab", "scaled away": "#f1ede2", restart: "#d98880" };
 const MARKS = { died: "#b3261e" }, MARK = "#7a4fb5";
 const $ = (id) => document.getElementById(id);
 
@@ -34,7 +34,7 @@ const shown = (text) => text.replace(/\p{Surrogate}/gu, "\ufffd");
 const enc = (text) => encodeURIComponent(shown(String(text)));
 const dec = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 const number = (value, digits = 4) => (value === null || value === undefined || value === "" ? "" :
-  Math.abs(value) >= 1e5 ? Math.round(value).toLocaleString("en") : String(+Number(value).toPrecision(digits)));
+  Math.abs(value) >= 1e4 ? Math.round(value).toLocaleString("en") : String(+Number(value).toPrecision(digits)));
 const seconds = (value) => (Math.abs(value) < 1e-3 ? `${number(value * 1e6, 3)} µs` : Math.abs(value) < 1 ? `${number(value * 1e3, 3)} ms` :
   Math.abs(value) < 120 ? `${number(value)} s` : clock(value, Infinity));
 const clock = (t, wide) => (wide < 300 ? `${number(t, 7)} s` : `${Math.floor(t / 3600)}:${String(Math.floor(t / 60) % 60).padStart(2, "0")}:${String(Math.floor(t % 60)).padStart(2, "0")}`);
