@@ -39,7 +39,7 @@ const seconds = (value) => (Math.abs(value) < 1e-3 ? `${number(value * 1e6, 3)} 
   Math.abs(value) < 120 ? `${number(value)} s` : clock(value, Infinity));
 const clock = (t, wide) => (wide < 300 ? `${number(t, 7)} s` : `${Math.floor(t / 3600)}:${String(Math.floor(t / 60) % 60).padStart(2, "0")}:${String(Math.floor(t % 60)).padStart(2, "0")}`);
 const facts = (found) => Object.entries(found || {}).map(([name, value]) =>
-  `${name}: ${typeof value === "object" ? shortened(JSON.stringify(value)) : value}`).join("\n");
+  `${name}: ${typeof value === "object" ? shortened(JSON.stringify(value).replaceAll('","', '", "')) : value}`).join("\n");
 const shortened = (text) => (text.length > 240 ? `${text.slice(0, 240)}…` : text);
 
 function tip(event, text) {
@@ -390,7 +390,7 @@ function showWiring(view, query, name) {
       const { x, y } = place.get(node.name), box = { role: ["#eaf2fb", 6], rows: ["#fdf3e4", 0], object: ["#eef7ee", 0], clock: ["#f4f4f4", 0] }[node.kind];
       svg.append(el("rect", { ...s, x, y, width: WIDE, height: 54, rx: box[1], fill: box[0], stroke: "#b9c3ce" }), el("text", { ...s, x: x + 10, y: y + 21 }, node.name), el("text", { ...s, x: x + 10, y: y + 41, class: "said" }, node.said));
     }
-    view.replaceChildren(svg, table(["fires", "trigger", "watches", outcomes.get(shown(name)) ? "at its end" : "of late", "settings"], found.edges.filter((edge) => edge.target).map((edge) => [edge.target, edge.trigger, edge.from, edge.per_second ? `${number(edge.per_second, 3)} per second` : "", shortened(facts(edge.settings).replaceAll("\n", ", "))])));
+    view.replaceChildren(svg, table(["fires", "trigger", "watches", outcomes.get(shown(name)) ? "at its end" : "of late", "settings"], found.edges.filter((edge) => edge.target).map((edge) => [edge.target, edge.trigger, edge.from, edge.per_second ? `${number(edge.per_second, 3)}\u00a0per\u00a0second` : "", shortened(facts(edge.settings).replaceAll("\n", ", "))])));
   };
   repeat(view, () => render().catch((error) => fault(error.message)), 2000);
   return render();
