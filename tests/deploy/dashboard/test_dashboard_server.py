@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from email.message import Message
@@ -551,54 +550,3 @@ def test_without_its_packages_it_says_which(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["dashboard"]) == 2
     assert "pip install 'artos[dashboard]'" in capsys.readouterr().err
-
-
-def test_many_who_ask_at_once_are_one_question() -> None:
-    from deploy.dashboard.recent import Recent  # noqa: PLC0415
-
-    asked, now, begun = list[int](), [0.0], threading.Barrier(8)
-    recent = Recent(1.0, lambda: now[0])
-
-    def ask() -> int:
-        asked.append(1)
-        return len(asked)
-
-    def asks() -> None:
-        begun.wait(SECONDS)
-        assert recent.get("x", ask) == 1
-
-    threads = [threading.Thread(target=asks) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    assert asked == [1]
-    now[0] = 1.0
-    assert recent.get("x", ask) == 2
-    assert recent.get("y", ask) == 3
-
-
-def test_many_who_wait_for_one_that_does_not_answer_wait_once() -> None:
-    from deploy.dashboard.recent import Recent  # noqa: PLC0415
-
-    asked, now, begun = list[int](), [0.0], threading.Barrier(8)
-    recent, faults = Recent(1.0, lambda: now[0]), list[str]()
-
-    def ask() -> int:
-        asked.append(1)
-        raise OSError(f"silent {len(asked)}")
-
-    def asks() -> None:
-        begun.wait(SECONDS)
-        with pytest.raises(OSError, match="silent") as raised:
-            recent.get("x", ask)
-        faults.append(str(raised.value))
-
-    threads = [threading.Thread(target=asks) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    assert faults == 8 * ["silent 1"]
-    now[0] = 1.0
-    assert recent.get("x", lambda: 2) == 2, "it has come back"
