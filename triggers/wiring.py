@@ -10,6 +10,7 @@ import msgspec
 from artos.buffer.layout import Consumer
 from artos.buffer.model_block import ObjectSpec
 from artos.runs.plan import Plan
+from artos.runtime.taping import not_recorded
 from artos.specs.configuration import MAX_LAG
 from artos.specs.keys import EVALUATION, MODEL_PARAM, OTHER_VERSIONS, VERSION_KEY
 from artos.specs.members import SET
@@ -108,13 +109,13 @@ def cache_plan(plan: Plan, table: Table) -> Plan:
     The evaluator does not live there, nor are data sets read there. Of learners beside the first
     there are the weights of those that actors read, or their servers answer by.
     """
-    plan = plan.undivided()
     return msgspec.structs.replace(
-        plan,
+        plan.undivided(),
         triggers={target: t for target, t in plan.triggers.items() if target != EVALUATION},
         on_full="wait",
         data=(),
         servers_apart=False,
+        answers_travel=bool(plan.servers) and not any(not_recorded(plan)),
         consumers=stage_consumers(plan, table),
         objects=_public(plan.objects),
         beside=tuple(

@@ -14,6 +14,7 @@ from artos.errors import DeadlineExceeded
 from artos.system.exit_report import START_SECONDS
 
 _LONGEST_SLEEP = 60.0
+_MOVES, _STARTS = 1 << 14, 1 << 16
 
 
 class Bell:
@@ -31,9 +32,11 @@ class Bell:
 def first_number(incarnation: int) -> int:
     """The number of the first request of an actor's incarnation: none before it has as many.
 
-    Of its block it is on this node, where the server knows of no other.
+    No two of a run have the same one, wherever they live, until an actor has moved 16,384 times or
+    was started 65,536 times in one place.
     """
-    return ((incarnation % INCARNATIONS) << 32) + 1
+    moves, starts = divmod(incarnation, INCARNATIONS)
+    return (moves % _MOVES * _STARTS + starts % _STARTS << 32) + 1
 
 
 class Desk:
@@ -56,18 +59,15 @@ class Desk:
         self._place = actor * block.spec.server.seats + seat
         self._who = f"{block.spec.server.name} to answer a request of actor {actor}"
         self._number = -1
-        self.begin(incarnation)
+        self.last = first_number(incarnation) - 1
+        """The number of the last request: an actor that goes on elsewhere goes on from there."""
         self.version = -1
         """The version of the weights by which the last answer was made; -1 if by none."""
-
-    def begin(self, incarnation: int) -> None:
-        """Number requests as this incarnation does: the actor goes on as the process it was."""
-        self._after = first_number(incarnation) - 1
 
     def ask(self, asked: Mapping[str, NDArray[Any]]) -> None:
         """Send a request: arrays (rows, *shape) by name, which may be reused when this returns."""
         rows = len(next(iter(asked.values())))
-        self._number = self._block.ask(self._place, asked, rows, self._after)
+        self._number = self.last = self._block.ask(self._place, asked, rows, self.last)
         self._bell.ring()
 
     def take(self) -> Arrays:

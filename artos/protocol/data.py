@@ -5,7 +5,9 @@ Rows go from agent to replay process, weights the other way.
 
 from __future__ import annotations
 
-from msgspec import field
+from typing import Annotated
+
+from msgspec import Meta, field
 
 from artos.protocol.message import NOTHING, Bulk, Message
 from artos.specs.fields import Count, Line, Name, Seconds, Small, Version, Word
@@ -14,17 +16,23 @@ from artos.specs.members import LEARNER
 
 # -- transfer agent <-> replay buffer: experience and weights --------------------------------------
 
+Answered = Annotated[tuple[tuple[Small, Name, Count], ...], Meta(max_length=1000)]
+"""Servers by their numbers in the plan, a process of each on a node, bytes of what it answered."""
+
 
 class Greet(Message, frozen=True, tag=True):
     """Agent → replay: my name; answered with ``RowsTaken`` of every actor in ``terms``.
 
-    Chunks sent before the greeting of this ``number`` is answered may be lost.
+    What is sent before the greeting of this ``number`` is answered may be lost. For each process of
+    a server of which something is sent it is answered with ``AnswersTaken``, too: so much of what
+    they have ``answered`` is known to have been taken.
     """
 
     node: Name
     epoch: Count
     terms: dict[Small, Count]
     number: Count = 0
+    answered: Answered = ()
 
 
 class Chunk(Bulk, frozen=True, tag=True):
@@ -32,7 +40,9 @@ class Chunk(Bulk, frozen=True, tag=True):
 
     ``raw`` has the bytes of each key's rows before compression, ``sizes`` those in ``content``;
     ``packed`` says which keys are LZ4 blocks. Rows may come twice; they are taken once. ``ends``:
-    no more rows of these keys follow for now, so the run process should be woken.
+    no more rows of these keys follow for now, so the run process should be woken. They were made
+    by what servers had ``answered``, so many bytes of each process: before those have been taken,
+    nor are the rows.
     """
 
     actor: Small
@@ -45,6 +55,31 @@ class Chunk(Bulk, frozen=True, tag=True):
     ends: bool = True
     sizes: tuple[Count, ...] = ()
     content: memoryview = NOTHING
+    answered: Answered = ()
+
+
+class AnswersPiece(Bulk, frozen=True, tag=True):
+    """Agent → replay: what a process of the server with this number answered, to be recorded.
+
+    It begins at byte ``start`` of what that process has answered, in frames of
+    ``artos.runs.answers``. A process begins with byte 0 once all of the one before was taken.
+    """
+
+    server: Small
+    process: Name
+    start: Count
+    content: memoryview = NOTHING
+
+
+class AnswersTaken(Message, frozen=True, tag=True):
+    """Replay → agent: so many bytes of what that process answered have been taken so far.
+
+    ``answers`` is the number of the greeting that this answers, or 0.
+    """
+
+    process: Name
+    taken: Count
+    answers: Count = 0
 
 
 class RowsTaken(Message, frozen=True, tag=True):

@@ -4,6 +4,10 @@ Each process of a server has one, ``replay/SERVER-N.answers``. It begins with a 
 ``Header``. Then come frames, one for the requests that were answered together, which is handed to
 the kernel before anybody can see the answers: whoever is killed leaves all that an actor has acted
 by. So a server is not asked again, whatever it computes on, and may draw at random.
+
+On a node of a cluster a server writes the frames alone into the node's memory. They travel ahead of
+the rows that were made from them (``workers.agent.answers``), and lie in the run's folder before
+these are taken (``head.replay.answers``).
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -32,7 +37,7 @@ from artos.system.closing import Closing
 from artos.system.regular_file import opened
 
 MOST_BYTES = 1 << 32
-"""Of a process: what it answers beyond that is not recorded, and the run cannot be replayed."""
+"""Of a process, or of all of a server on one node: what is beyond is not recorded."""
 _FRAME = struct.Struct("<QqQ")
 """Bytes of the whole frame, the version that answered, and requests."""
 _COLUMN = np.dtype("<i8")
@@ -45,11 +50,15 @@ _DAMAGED = (ValueError, TypeError, OverflowError, struct.error, msgspec.DecodeEr
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Whose answers they are: of which keys, and in which continuation of the run."""
+    """Whose answers they are: of which keys, and in which continuation of the run.
+
+    ``source`` names the node and the process there, if they came from a node.
+    """
 
     answers: Annotated[int, msgspec.Meta(ge=1, le=1)] = 1
     keys: tuple[DataKey, ...] = ()
     resumes: Count = 0
+    source: str = ""
 
 
 class Answer(NamedTuple):
@@ -61,39 +70,73 @@ class Answer(NamedTuple):
 
 def files(run: Path, server: str) -> list[Path]:
     """Those of a server's processes, first the oldest."""
-    return [file for _, file in sorted(_numbered(run, server))]
+    return [file for _, file in numbered(run / FOLDER, server)]
 
 
-def _numbered(run: Path, server: str) -> Iterator[tuple[int, Path]]:
+def numbered(folder: Path, server: str) -> list[tuple[int, Path]]:
+    """The files of a server in ``folder``, and their numbers, first the lowest."""
     name = re.compile(rf"{re.escape(server)}-(\d{{1,9}})\.answers")
-    folder = run / FOLDER
-    for file in folder.iterdir() if folder.is_dir() else ():
-        if match := name.fullmatch(file.name):
-            yield int(match[1]), file
+    found = ((name.fullmatch(file.name), file) for file in _inside(folder))
+    return sorted((int(match[1]), file) for match, file in found if match)
+
+
+def _inside(folder: Path) -> Iterable[Path]:
+    return folder.iterdir() if folder.is_dir() else ()
+
+
+def begun(run: Path, server: str, resumes: int) -> Iterator[tuple[Path, str, int]]:
+    """The files of that continuation, their sources, and how many bytes of frames each has.
+
+    Raises:
+        OSError: one cannot be read.
+    """
+    for path in files(run, server):
+        with opened(path) as file:
+            line = file.readline(_MOST_HEADER)
+        with suppress(*_DAMAGED):
+            header = msgspec.json.decode(line, type=Header)
+            if header.resumes == resumes:
+                yield path, header.source, path.stat().st_size - len(line)
 
 
 class AnswersFile(Closing):
-    """Writes those of a process of ``server``.
+    """Adds what a process of ``server`` answers to the file at ``path``, ``most_bytes`` of it.
+
+    With ``new`` that file must not exist yet.
 
     Raises:
         OSError: it cannot be written, or is too long; when it is made, or at any frame.
     """
 
     def __init__(
-        self, run: Path, server: ServerSpec, resumes: int, most_bytes: int = MOST_BYTES
+        self, path: Path, server: ServerSpec, most_bytes: int = MOST_BYTES, *, new: bool = False
     ) -> None:
-        (run / FOLDER).mkdir(exist_ok=True)
-        number = max((number for number, _ in _numbered(run, server.name)), default=-1) + 1
-        path = run / FOLDER / f"{server.name}-{number}.answers"
         self._keys, self._left = server.answers, most_bytes
-        self._file = AppendFile(path, new=True)
-        header = Header(keys=server.answers, resumes=resumes)
+        self._file = AppendFile(path, new=new)
+
+    @classmethod
+    def begin(
+        cls,
+        folder: Path,
+        server: ServerSpec,
+        header: Header | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> AnswersFile:
+        """A new file in ``folder``; without a ``header`` it has frames only.
+
+        Raises:
+            OSError: it cannot be made; nothing is left of it.
+        """
+        folder.mkdir(exist_ok=True)
+        number = max((number for number, _ in numbered(folder, server.name)), default=-1) + 1
+        file = cls(folder / f"{server.name}-{number}.answers", server, most_bytes, new=True)
         try:
-            self._append(msgspec.json.encode(header) + b"\n")
+            file.append(b"" if header is None else msgspec.json.encode(header) + b"\n")
         except OSError:
-            self.close()
-            path.unlink()
+            file.close()
+            file._file.path.unlink()
             raise
+        return file
 
     def write(
         self,
@@ -105,9 +148,10 @@ class AnswersFile(Closing):
         numbers = [np.asarray(column, _COLUMN) for column in columns]
         rows = [np.asarray(answers[key.name]).astype(key.dtype) for key in self._keys]
         body = b"".join(array.tobytes() for array in (*numbers, *rows))
-        self._append(_FRAME.pack(_FRAME.size + len(body), version, len(numbers[0])) + body)
+        self.append(_FRAME.pack(_FRAME.size + len(body), version, len(numbers[0])) + body)
 
-    def _append(self, piece: bytes) -> None:
+    def append(self, piece: bytes | memoryview) -> None:
+        """Write frames, or a part of one, as they are."""
         self._left -= len(piece)
         if self._left < 0:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))

@@ -137,6 +137,8 @@ class Plan(msgspec.Struct, frozen=True):
     """The other learners."""
     parts: dict[str, Part] = {}
     """By learner, which part of the rows that one learns from, if not all from all."""
+    answers_travel: bool = False
+    """Whether what servers here answer is recorded in the run's folder, which is elsewhere."""
 
     @property
     def learners(self) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ class TapeFile(AppendFile):
         self._end, self._maps = 0, True
         super().__init__(path, new=True)
 
-    def append(self, piece: bytes) -> int:
+    def append(self, piece: bytes | memoryview) -> int:
         """Add a piece, all of it or nothing; returns how many bytes there are now.
 
         Raises:

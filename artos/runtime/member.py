@@ -24,6 +24,7 @@ from artos.actors.context import ActorContext
 from artos.buffer.actor_block import ActorBlock
 from artos.buffer.binding import Binding, bound_of
 from artos.buffer.copying import copy_into
+from artos.buffer.desk import Desk
 from artos.buffer.mailbox import Board
 from artos.buffer.object_region import ObjectRegion
 from artos.buffer.samplers.batch import Batch, BatchStore
@@ -132,6 +133,7 @@ class ActorRole:
         return {
             "own": taken_whole(self._actor),
             "incarnation": self._block.incarnation,
+            "asked": [desk.last for desk in self._desks],
             **self._held(),
         }
 
@@ -139,8 +141,8 @@ class ActorRole:
         """Sample on from a snapshot, as the process would that it is of."""
         put_back(self._actor, found["own"])
         self._block.incarnation = found["incarnation"]  # nobody can tell it from that writer
-        for desk in chain(*self._context.desks.values()):
-            desk.begin(found["incarnation"])  # one that is started again has the next number
+        for desk, number in zip(self._desks, found["asked"], strict=True):
+            desk.last = number
         self._take(found)
 
     def branch(self, order: Branch, say: Callable[[Branched], None]) -> None:
@@ -150,6 +152,10 @@ class ActorRole:
 
             self._branching = Branching(self._actor, self._context, self._held, self._let_go)
         self._branching.branch(order, say)
+
+    @property
+    def _desks(self) -> Iterator[Desk]:
+        return chain(*self._context.desks.values())
 
     def _held(self) -> dict[str, Any]:
         """What it has bound, copied."""

@@ -20,6 +20,7 @@ from artos.buffer.object_region import ObjectRegion
 from artos.errors import ArtosError
 from artos.protocol.invocations import Invoke
 from artos.runs.answers import AnswersFile
+from artos.runs.answers import Header as AnswersHeader
 from artos.runs.plan import Plan, Site
 from artos.runs.run_config import CONFIG
 from artos.runs.tape import FOLDER, Header, Writer, found_beside, header_line, tapes
@@ -247,17 +248,27 @@ def not_at_all(plan: Plan, site: Site) -> Tape:
 def answers_file(plan: Plan, site: Site, server: str) -> AnswersFile | None:
     """A new file of what this server answers; None if there is none, or it cannot be written.
 
-    On a worker of a cluster there is none, as the run's folder is not there.
+    On a node of a cluster it is in the node's memory, and is on its way to the run's folder.
     """
-    run = Path(site.logs).parent
-    if not site.logs or not (run / CONFIG).is_file() or any(not_recorded(plan)):
-        return None
     (spec,) = (each for each in plan.servers if each.name == server)
-    try:
-        return AnswersFile(run, spec, plan.resumes)
-    except OSError as error:
-        _log.warning("the run cannot be replayed: %s: %s", run / FOLDER, error.strerror or error)
+    if plan.answers_travel:
+        folder, header = Path(site.folder), None
+    elif (run := recorded_in(plan, site)) is not None:
+        folder, header = run / FOLDER, AnswersHeader(keys=spec.answers, resumes=plan.resumes)
+    else:
         return None
+    try:
+        return AnswersFile.begin(folder, spec, header)
+    except OSError as error:
+        _log.warning("the run cannot be replayed: %s: %s", folder, error.strerror or error)
+        return None
+
+
+def recorded_in(plan: Plan, site: Site) -> Path | None:
+    """The folder of the run, if it is here and what servers answer is recorded there."""
+    run = Path(site.logs).parent
+    is_recorded = site.logs and (run / CONFIG).is_file() and not any(not_recorded(plan))
+    return run if is_recorded else None
 
 
 def recorder(plan: Plan, site: Site) -> Tape:

@@ -28,7 +28,7 @@ class AppendFile(Closing):
             self.close()
             raise
 
-    def append(self, piece: bytes) -> int:
+    def append(self, piece: bytes | memoryview) -> int:
         """Hand a piece to the kernel, all of it or nothing; returns how long the file is now.
 
         Raises:

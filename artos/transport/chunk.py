@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from artos.buffer.actor_block import ActorBlock
 from artos.errors import BadMessage
-from artos.protocol.data import Chunk
+from artos.protocol.data import Answered, Chunk
 
 Bytes = NDArray[np.uint8]
 Packer = Callable[[str, Bytes], bytes | None]
@@ -62,7 +62,14 @@ class Rings:
 
 
 def load(
-    rings: Rings, term: int, keys: Sequence[str], rows: range, pack: Packer, *, ends: bool
+    rings: Rings,
+    term: int,
+    keys: Sequence[str],
+    rows: range,
+    pack: Packer,
+    *,
+    ends: bool,
+    answered: Answered = (),
 ) -> tuple[Chunk, list[Any]]:
     """A chunk of rows that do not wrap, and its parts: views of the rows, or results of ``pack``.
 
@@ -79,6 +86,7 @@ def load(
         raw=tuple(view.nbytes for view in views),
         packed=tuple(each is not None for each in packed),
         ends=ends,
+        answered=answered,
     )
     pairs = zip(views, packed, strict=True)
     parts = [view if each is None else each for view, each in pairs]

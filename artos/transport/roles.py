@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from artos.protocol import control, steering
-from artos.protocol.data import Chunk, Greet, Pull
+from artos.protocol.data import AnswersPiece, Chunk, Greet, Pull
 from artos.protocol.message import Message, Refusal
 from artos.specs.fields import NAME
 
@@ -94,6 +94,7 @@ SAYS: Mapping[KeyRole, frozenset[Kind]] = {
             steering.ExecutorClosed,
             Greet,
             Chunk,
+            AnswersPiece,
             Pull,
         }
     ),

@@ -21,18 +21,14 @@ class RecordedDesk(Desk):
         self, server: ServerSpec, answers: Answers, actor: int, seat: int, incarnation: int
     ) -> None:
         self._answers, self._place = answers, actor * server.seats + seat
-        self.begin(incarnation)
+        self.last = first_number(incarnation) - 1
         self.version = -1
         self._who = f"{server.name}'s answer to a request of {Member(ACTORS, actor)}"
-
-    def begin(self, incarnation: int) -> None:
-        """Those of that incarnation come next."""
-        self._number = first_number(incarnation) - 1
 
     def ask(self, asked: Mapping[str, NDArray[Any]]) -> None:
         """Its answer is the next one."""
         del asked
-        self._number += 1
+        self.last += 1
 
     def take(self) -> dict[str, NDArray[Any]]:
         """What it was told.
@@ -40,7 +36,7 @@ class RecordedDesk(Desk):
         Raises:
             Over: that was not recorded.
         """
-        found = self._answers.get(self._place, self._number)
+        found = self._answers.get(self._place, self.last)
         if found is None:
             raise Over(f"{self._who} was not recorded")
         self.version = found.version

@@ -302,7 +302,7 @@ def _answered(run: Path, server: ServerSpec, part: int, faults: list[str]) -> An
     return found
 
 
-_UNANSWERED = "what {} answered was not recorded: an earlier ARTOS made it, or it was on a cluster"
+_UNANSWERED = "what {} answered was not recorded: an earlier ARTOS made it"
 
 
 def _refused(run: Path, faults: Iterable[str]) -> Refused:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from artos.errors import BadMessage
-from artos.protocol.data import Chunk, Greet, RowsTaken
+from artos.protocol.data import Answered, Chunk, Greet, RowsTaken
 
 _BUDGET = 256 << 20
 _MOST_CREDIT = 8 << 20
@@ -30,7 +30,8 @@ class Receiver:
 
     ``row_bytes`` has the bytes of a row of each key. ``count`` is called with the reason for every
     chunk that is not taken: ``stale`` (of a former node, or of a node that has not greeted yet),
-    ``gap`` (earlier rows are missing) or ``repeated``.
+    ``gap`` (earlier rows are missing, or answers that these were made from) or ``repeated``.
+    ``has`` says whether a node's answers are here.
     """
 
     def __init__(
@@ -39,9 +40,10 @@ class Receiver:
         row_bytes: Mapping[str, int],
         state: Callable[[int], ActorState | None],
         count: Callable[[str], None],
+        has: Callable[[str, Answered], bool] = lambda who, answered: not answered,
     ) -> None:
         self._epoch, self._row_bytes, self._state_of = epoch, row_bytes, state
-        self._count = count
+        self._count, self._has = count, has
         self._greeted: set[str] = set()
         self._current_nodes: dict[int, str] = {}
         self._nodes: dict[int, str] = {}
@@ -84,6 +86,10 @@ class Receiver:
         self._room_told |= {actor: known[actor].room for actor in current}
         return [self._rows_taken(actor, state, greet.number) for actor, state in known.items()]
 
+    def has_greeted(self, who: str) -> bool:
+        """Whether the node has greeted since this process began."""
+        return who in self._greeted
+
     def node_of(self, actor: int) -> str | None:
         """The node that has the actor, if the node has greeted since this process began."""
         return self._current_nodes.get(actor)
@@ -125,14 +131,14 @@ class Receiver:
         state = self._state_of(chunk.actor)
         if state is None:
             raise BadMessage(f"the run has no actor {chunk.actor}")
-        if who not in self._greeted or chunk.term < state.term:
+        if not self.has_greeted(who) or chunk.term < state.term:
             return self._nothing("stale")
         if not self._may_ship(who, chunk.actor):
             raise BadMessage(f"actor {chunk.actor} lives on another node")
         if faults := self._faults(chunk, sizes, state):
             raise BadMessage(f"chunk of actor {chunk.actor}: {'; '.join(faults)}")
         first = state.written[chunk.keys[0]]
-        if chunk.start > first:
+        if chunk.start > first or not self._has(who, chunk.answered):
             return self._nothing("gap")
         if chunk.stop <= first:
             return self._nothing("repeated")

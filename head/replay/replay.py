@@ -22,7 +22,16 @@ from artos.buffer.past_versions import pinned
 from artos.clock import SystemClock
 from artos.errors import BadMessage, DeadlineExceeded
 from artos.protocol import codec
-from artos.protocol.data import Chunk, Greet, Pull, ReplayUp, Terms, Weights
+from artos.protocol.data import (
+    AnswersPiece,
+    AnswersTaken,
+    Chunk,
+    Greet,
+    Pull,
+    ReplayUp,
+    Terms,
+    Weights,
+)
 from artos.protocol.message import Message, Refusal
 from artos.runs.orders import REPLAY_COUNTS, ReplayOrders
 from artos.runs.plan import Plan
@@ -42,6 +51,7 @@ from artos.transport.doorkeeper import Doorkeeper
 from artos.transport.keys import Keys
 from artos.transport.roles import foreign
 from artos.transport.sidecar import ControlPipe
+from head.replay.answers import KeptAnswers
 from head.replay.receiver import ActorState, Receiver
 
 _PIECE = 128 << 10  # numbers; while one piece is under way the next is made
@@ -148,9 +158,14 @@ class Replay(Closing):
         self._counters = Counters(orders.counters_path, REPLAY_COUNTS)
         self._faults = Faults(counted=partial(self._counters.add, "faults"))
         self._row_bytes = {key.name: key.row_bytes(plan.envs) for key in plan.block(0).all_keys}
-        self._receiver = Receiver(orders.epoch, self._row_bytes, self._state_of, self._counters.add)
+        self._answers = KeptAnswers(plan, site)
+        self._receiver = Receiver(
+            orders.epoch, self._row_bytes, self._state_of, self._counters.add, self._answers.has
+        )
         self._unreported: set[int] = set()
         self._unreported_bytes = 0
+        self._answered: set[tuple[str, int, str]] = set()
+        """The processes of servers of which something was taken that is not reported."""
         self._pulls: dict[str, Pull] = {}
         self._routes: dict[str, bytes] = {}
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
@@ -207,7 +222,7 @@ class Replay(Closing):
 
     def turn(self) -> None:
         """Wait for events and handle them; report rows taken before a longer wait."""
-        ready = self._poller.poll(_PAUSE if self._unreported else None)
+        ready = self._poller.poll(_PAUSE if self._unreported or self._answered else None)
         self._authorizer.refresh()
         for what, _ in ready:
             self._handlers[what]()
@@ -217,6 +232,7 @@ class Replay(Closing):
     def close(self) -> None:
         """Close all connections at once."""
         self._context.destroy(linger=0)
+        self._answers.close()
 
     # -- the run process -----------------------------------------------------------------------
 
@@ -285,27 +301,41 @@ class Replay(Closing):
             self._routes[who] = route
         match message:
             case Chunk():
-                parts = parts_of(message.content, message.sizes)
-                rows = self._receiver.admit(who, message, message.sizes)
-                self._counters.add("chunks")
-                if rows:
-                    unload(self._rings[message.actor], message, rows, parts)
-                    self._unreported.add(message.actor)
-                    self._unreported_bytes += sum(message.raw)
-                    if message.ends:
-                        self._board.notify(Member(ACTORS, message.actor))
-                        self._report_taken()
-                elif (answer := self._receiver.outdated(message)) is not None:
-                    self._send(who, answer)
+                self._take_rows(who, message)
             case Greet():
                 if why := foreign(who, message.node):
                     raise BadMessage(why)
-                for known in self._receiver.greet(who, message):
+                told = self._receiver.greet(who, message)
+                for known in (*self._answers.greet(who, message), *told):
                     self._send(who, known)
+            case AnswersPiece():
+                self._take_answers(who, message)
             case Pull():
                 self._pull(who, message)
             case _:
                 raise BadMessage(f"a replay process takes no {type(message).__name__}")
+
+    def _take_rows(self, who: str, chunk: Chunk) -> None:
+        parts = parts_of(chunk.content, chunk.sizes)
+        rows = self._receiver.admit(who, chunk, chunk.sizes)
+        self._counters.add("chunks")
+        if rows:
+            unload(self._rings[chunk.actor], chunk, rows, parts)
+            self._unreported.add(chunk.actor)
+            self._unreported_bytes += sum(chunk.raw)
+            if chunk.ends:
+                self._board.notify(Member(ACTORS, chunk.actor))
+                self._report_taken()
+        elif (answer := self._receiver.outdated(chunk)) is not None:
+            self._send(who, answer)
+
+    def _take_answers(self, who: str, piece: AnswersPiece) -> None:
+        greeted = self._receiver.has_greeted(who)
+        if refused := self._answers.take(who, piece) if greeted else "stale":
+            self._counters.add(refused)
+            return
+        self._answered.add((who, piece.server, piece.process))
+        self._unreported_bytes += len(piece.content)
 
     def _pull(self, who: str, message: Pull) -> None:
         if message.learner not in self._weights:
@@ -314,7 +344,10 @@ class Replay(Closing):
         self._send_weights([who])
 
     def _report_taken(self) -> None:
-        """Tell agents which rows were taken and how much room there is."""
+        """Tell agents what was taken, and how much room there is."""
+        answered, self._answered = self._answered, set()
+        for node, server, process in answered:
+            self._send(node, AnswersTaken(process, self._answers.taken(node, server, process)))
         unreported, self._unreported, self._unreported_bytes = self._unreported, set(), 0
         for actor in unreported:
             if (who := self._receiver.node_of(actor)) is not None:

@@ -35,6 +35,7 @@ from triggers.engine import DirectPasser, Engine, TriggerWrapper
 from triggers.events import Began, Committed, Firing
 from triggers.table import Table, decode_table
 from triggers.targets import parsed
+from workers.agent.answers import AnswersSent
 from workers.agent.experience import Shipping
 from workers.agent.sender import Packing, Sender, streams
 from workers.agent.weights import Assembly, Pulling
@@ -163,10 +164,12 @@ class Agent(Closing):
         self._caches = Caches(plan.consumers, table, clock, self._sender.fire)
         self._keys = Keys.load(Path(orders.keys)) if orders.keys else None
         self._context: sockets.Context = zmq.Context()
+        told = [each.name for each in plan.servers] if plan.answers_travel else []
         self._shipping = Shipping(
             self._opens(orders.node),
-            lambda terms, number: Greet(orders.node, orders.epoch, terms, number),
+            partial(Greet, orders.node, orders.epoch),
             self._sender,
+            AnswersSent(Path(orders.site.folder), told),
             Packing(orders.compress),
             self._caches.rings,
             self._caches.arrived,

@@ -14,7 +14,7 @@ import zmq
 from artos.clock import Clock
 from artos.errors import BadMessage
 from artos.protocol import codec
-from artos.protocol.data import Greet, RowsTaken
+from artos.protocol.data import Answered, AnswersTaken, Greet, RowsTaken
 from artos.protocol.message import Message, Refusal
 from artos.system.closing import Closing
 from artos.system.faults import Faults, Seldom
@@ -23,6 +23,7 @@ from artos.transport.chunk import Bytes, Rings, load
 from artos.transport.counters import Counters
 from artos.transport.monitor import SocketMonitor
 from artos.transport.sockets import Socket
+from workers.agent.answers import AnswersSent
 from workers.agent.sender import Packing, Piece, Sender
 
 _log = logging.getLogger(__name__)
@@ -119,14 +120,15 @@ class Shipping(Closing):
     """Ships the rows of the actors that live here.
 
     ``rings`` returns an actor's rows; ``arrived`` is called with an actor, a stage, and how many
-    of its rows have arrived.
+    of its rows have arrived. What servers have ``answered`` until then goes ahead of rows.
     """
 
     def __init__(
         self,
         opens: Callable[[], Socket],
-        hello: Callable[[dict[int, int], int], Greet],
+        hello: Callable[[dict[int, int], int, Answered], Greet],
         sender: Sender,
+        answered: AnswersSent,
         packing: Packing,
         rings: Callable[[int], Rings],
         arrived: Callable[[int, int, int], None],
@@ -134,7 +136,7 @@ class Shipping(Closing):
         counters: Counters,
         faults: Faults,
     ) -> None:
-        self._sender = sender
+        self._sender, self._answered = sender, answered
         self._packing, self._rings, self._arrived = packing, rings, arrived
         self._hello, self._clock, self._counters = hello, clock, counters
         self._seldom = Seldom(_log)
@@ -146,17 +148,27 @@ class Shipping(Closing):
         """Introduce this node, and send again all rows not known to have arrived."""
         self._way.clear()
         terms = self._sender.greet()
-        if self.link.send(codec.encode(self._hello(terms, self._sender.number))):
+        hello = self._hello(terms, self._sender.number, self._answered.greet())
+        if self.link.send(codec.encode(hello)):
             self._counters.add("greetings")
 
     def turn(self, ready: Container[object]) -> None:
         """Read the messages that came, and send the pieces that may be sent."""
-        self.link.turn(ready, waits=self._sender.waits)
+        self.link.turn(ready, waits=self._sender.waits or self._answered.waits)
+        if self._answered.look():
+            self.greet()
+        while (told := self._answered.next_piece()) is not None:
+            if not self.link.send(frame := codec.encode(told)):
+                return  # as below
+            self._counters.add("bytes", len(frame))
+        if self._answered.behind:
+            return
         while (piece := self._sender.next_piece()) is not None:
             rings = self._rings(piece.actor)
             chunk, parts = load(
-                rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends
-            )
+                rings, piece.term, piece.stream.keys, piece.rows, self._pack, ends=piece.ends,
+                answered=self._answered.sent,
+            )  # fmt: skip
             frame = codec.encode(chunk, *parts)
             if not self.link.send(frame):
                 return  # not connected; the next connection begins with a greeting
@@ -192,6 +204,8 @@ class Shipping(Closing):
                     self._landed = now
                 for stage, rows in moved.items():
                     self._arrived(message.actor, stage, rows)
+            case AnswersTaken():
+                self._answered.take_report(message, self._sender.number)
             case Refusal():
                 self._counters.add("refused")
                 self._seldom.warning("refused: %s", message.why)
@@ -201,6 +215,7 @@ class Shipping(Closing):
     def close(self) -> None:
         """Close the connection at once."""
         self.link.close()
+        self._answered.close()
 
 
 def _has_arrived(piece: Piece, news: RowsTaken) -> bool:

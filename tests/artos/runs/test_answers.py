@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from artos.runs.answers import Answer, Answers, AnswersFile, files
-from artos.runs.tape import TapeDamaged
+from artos.runs.answers import Answer, Answers, AnswersFile, Header, files
+from artos.runs.tape import FOLDER, TapeDamaged
 from artos.specs.keys import DataKey
 from artos.specs.servers import ServerSpec
 
 SERVER = ServerSpec("sums", (), (DataKey("sum"), DataKey("pair", (2,), "int16")), 4)
 PART = 2
+HEADER = Header(keys=SERVER.answers, resumes=PART)
 
 
 def told(first: int, rows: int) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def told(first: int, rows: int) -> dict[str, Any]:
 
 def written(run: Path, *frames: tuple[list[int], list[int], list[int], int]) -> Path:
     """A file with frames of (places, numbers, rows, version); returns its path."""
-    with AnswersFile(run, SERVER, PART) as file:
+    with AnswersFile.begin(run / FOLDER, SERVER, HEADER) as file:
         for places, numbers, rows, version in frames:
             file.write(map(np.array, (places, numbers, rows)), told(version, sum(rows)), version)
     return files(run, "sums")[-1]
@@ -110,14 +111,14 @@ def test_what_was_cut_off_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_process_that_answers_too_much_is_told(tmp_path: Path) -> None:
-    with AnswersFile(tmp_path, SERVER, PART, most_bytes=400) as file:
+    with AnswersFile.begin(tmp_path / FOLDER, SERVER, HEADER, most_bytes=400) as file:
         columns = [np.array([0]), np.array([1]), np.array([1])]
         file.write(columns, told(1, 1), 1)
         with pytest.raises(OSError, match="too large"):
             file.write([np.arange(9)] * 2 + [np.ones(9, int)], told(1, 9), 1)
     assert answer(read(files(tmp_path, "sums")[0]), 0, 1).version == 1
     with pytest.raises(OSError, match="too large"):
-        AnswersFile(tmp_path, SERVER, PART, most_bytes=9)
+        AnswersFile.begin(tmp_path / FOLDER, SERVER, HEADER, most_bytes=9)
     assert len(files(tmp_path, "sums")) == 1, "nothing is left of it"
 
 

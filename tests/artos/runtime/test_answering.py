@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,18 @@ def test_a_replay_numbers_requests_as_the_run_did(stage: Stage) -> None:
         assert record.numbers == [*range(begin, begin + incarnation % 2 + 1)]
         record.numbers.clear()
     desk = stage.desk(2, incarnation=2)
-    desk.begin(1)  # the actor goes on as the one that it was
+    desk.last = first_number(1) + 6  # the actor goes on as the one that it was
     desk(x=rows(0))
-    assert record.numbers == [first_number(1)], "so that number 2 is free if it starts again"
-    assert first_number(5_000 * INCARNATIONS) < 1 << 62
+    assert record.numbers == [first_number(1) + 7], "those of number 2 are free if it starts again"
+
+
+def test_requests_of_an_actor_have_other_numbers_wherever_it_was() -> None:
+    """On each node its incarnations begin where those of no other place are."""
+    incarnations = [place * INCARNATIONS + n for place in (0, 1, 2, 16_383) for n in (0, 1, 65_535)]
+    numbers = [first_number(each) for each in incarnations]
+    assert numbers == sorted(numbers)
+    assert min(b - a for a, b in pairwise(numbers)) >= 1 << 32
+    assert first_number(50_000 * INCARNATIONS) < 1 << 62
 
 
 @pytest.mark.parametrize(

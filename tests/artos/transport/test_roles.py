@@ -32,7 +32,7 @@ NODES = {
     "Shares", "RunEnded", "MemoryHere",
     "ExecutorUp", "ActorReport", "Died", "Packed", "ReadPiece", "BundlePiece", "BundleRejected",
     "ExecutorNews", "ExecutorLog", "HeldState", "ActorBranched", "ExecutorClosed", "Greet", "Chunk",
-    "Pull",
+    "Pull", "AnswersPiece",
 }  # fmt: skip
 RUNS = {"RunUp", "RunNews", "RunScaled", "RunSet"}
 EVERYBODY = {"Refusal"}

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from artos.errors import BadMessage
-from artos.protocol.data import Chunk, Greet
+from artos.protocol.data import Answered, Chunk, Greet
 from head.replay.receiver import ActorState, Receiver
 
 ROW_BYTES = {"frames": 100, "rewards": 4}
@@ -95,6 +95,26 @@ def test_nothing_is_taken_of_who_has_not_greeted() -> None:
     made, counted = receiver()
     assert made.admit("another", CHUNK, SIZES) == range(0)
     assert counted == ["stale"]
+
+
+def test_rows_wait_for_answers_that_they_were_made_from() -> None:
+    """It is as if rows before them were missing."""
+    counted: list[str] = []
+    state = ActorState(2, {"frames": 20, "rewards": 20}, 40)
+    here: dict[tuple[str, str], int] = {}
+
+    def has(who: str, answered: Answered) -> bool:
+        return all(here.get((who, process), 0) >= most for _, process, most in answered)
+
+    made = Receiver(7, ROW_BYTES, {3: state}.get, counted.append, has)
+    made.greet(ME, Greet("node", 7, {}))
+    chunk = msgspec.structs.replace(CHUNK, answered=((0, "0-0.f", 9), (1, "1-4.f", 5)))
+    for process, taken in (("0-0.f", 8), ("1-4.f", 5), ("0-0.f", 9)):
+        here["another", process] = 99
+        assert made.admit(ME, chunk, SIZES) == range(0)
+        here[ME, process] = taken
+    assert made.admit(ME, chunk, SIZES) == range(20, 30)
+    assert counted == ["gap"] * 3
 
 
 @pytest.mark.parametrize(

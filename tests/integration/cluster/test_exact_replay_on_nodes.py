@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from clusters import Cluster
 from elastic import needs_criu
+from guessing import GUESSING
 from helpers import ROOT
 
 from artos.errors import Refused
+from artos.runs.answers import files
 from artos.runs.tape import tapes
 from deploy.replay.opening import replayed
 
@@ -173,3 +175,81 @@ def test_rounds_that_end_early_on_a_node_that_is_lost(cluster: Cluster, code: Pa
         assert_exact(cluster, summary)
     except Refused as refused:
         assert "only the node knew where they ended" in str(refused)  # noqa: PT017  # either is right
+
+
+def ask(cluster: Cluster, workload: str, *, criu: bool = True, **settings: Any) -> None:
+    """Begin with actors that ask a server on their node at each step."""
+    central = {"inference": "central", "splits": 2, "envs": 2, "total_steps": 10**9}
+    begin(cluster, workload, criu=criu, **central, **settings)
+    cluster.until_update(4)
+
+
+def go_on(cluster: Cluster) -> None:
+    cluster.until_update(cluster.updates() + 4)
+
+
+def test_what_was_answered_on_a_node_outlives_it(cluster: Cluster) -> None:
+    """The replay process, an agent, a server and the learner are killed, too."""
+    ask(cluster, "ppo", env="CartPole-v1", actors=2, steps=32, minibatches=1, max_lag=1)
+    cluster.kill_learner()
+    go_on(cluster)
+    assert cluster.run is not None
+    for process, log in (
+        (cluster.run, "replay-0.log"),
+        (cluster.executors["w1"], "agent.log"),
+        (cluster.executors["w1"], "inference.log"),
+    ):
+        victim = cluster.member(process, log)
+        assert victim is not None
+        victim.kill()
+        go_on(cluster)
+    cluster.kill_node("w2")
+    cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
+    go_on(cluster)
+    cluster.stop()
+    summary = cluster.finish()
+    assert len(files(cluster.run_folder, "inference")) == 4, "one says that these are recorded"
+    assert_exact(cluster, summary, "interrupted")
+
+
+@pytest.mark.parametrize("by", [pytest.param("moved", marks=needs_criu), "state"])
+def test_an_actor_asks_on_at_another_node(by: str, cluster: Cluster) -> None:
+    """It goes there and back: no two of its requests have the same number."""
+    ask(
+        cluster, "dqn", criu=by == "moved", actors=2, ratio=4, hidden=[32], after=100, spread=7
+    )  # fmt: skip
+    for places in ({0: "w1", 1: "w1"}, {0: "w1", 1: "w2"}):
+        before = sum(each.get("start") == by for each in cluster.journal())
+        cluster.place(places, why="w2 is drained")
+        cluster.until(
+            lambda before=before: (
+                sum(each.get("start") == by for each in cluster.journal()) > before
+            )
+        )
+        go_on(cluster)
+    cluster.stop()
+    assert_exact(cluster, cluster.finish(), "interrupted")
+
+
+def test_a_server_on_a_node_may_draw_at_random(cluster: Cluster, code: Path) -> None:
+    """It is killed in mid-run; then the run is stopped, and resumed on another node."""
+    shutil.copy(ROOT / "docs" / "examples" / "my_judge.py", code)
+    (code / "guessing.py").write_text(GUESSING)
+    begin(cluster, "guessing.py:workload", total_steps=10**9)
+    cluster.until_update(4)
+    judge = cluster.member(cluster.executors["w1"], "judge.log")
+    assert judge is not None
+    judge.kill()
+    go_on(cluster)
+    cluster.stop()
+    assert cluster.finish()["outcome"] == "interrupted"
+    saved = json.loads((cluster.run_folder / "checkpoint" / "manifest.json").read_text())
+    cluster.executors.clear()
+    cluster.begin("guessing.py:workload", resume=True, total_steps=saved["steps"] + 4_096)
+    cluster.open("w3")
+    cluster.place({0: "w3", 1: "w3"})
+    assert_exact(cluster, cluster.finish())
+    for each in files(cluster.run_folder, "judge"):
+        each.unlink()
+    with pytest.raises(Refused, match="what judge answered was not recorded: an earlier ARTOS"):
+        replayed(cluster.run_folder, trust=True)
