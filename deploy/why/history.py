@@ -255,10 +255,9 @@ class History:
         """
         past = self.members.get(member, [])
         place = bisect_left(past, time - 1e-6, key=lambda each: each.end)
-        for each in reversed(past[: place + 1]):
-            if each.firing < firing and each.fired <= time:
-                return each
-        return None
+        places = range(min(place, len(past) - 1), -1, -1)
+        there = (past[place] for place in places)
+        return next((each for each in there if each.firing < firing and each.fired <= time), None)
 
 
 def _usual(past: Sequence[Invocation], trigger: str) -> float:

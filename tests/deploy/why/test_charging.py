@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, SupportsIndex, overload
 
 import pytest
 
 from deploy.why.charging import Charge, chain, shares
-from deploy.why.history import History
+from deploy.why.history import History, Invocation
 
 IN_TURN: tuple[dict[str, Any], ...] = (
     {"t": 0.5, "ready": "learner", "start": "fork", "seconds": 0.2},
@@ -126,3 +127,41 @@ def test_who_died_before_it_could_say_how_long_it_took_worked_all_the_time() -> 
     found = History().read([*IN_TURN[:6], actor, learner])
     for member, seconds in (("learner", 0.9), ("actor 1", 3.1)):
         assert sum(found.members[member][-1].work.values()) == pytest.approx(seconds)
+
+
+class Counted(list[Invocation]):
+    """A member's invocations; counts how many of them are read."""
+
+    read = 0
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Invocation: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Invocation]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> Invocation | list[Invocation]:
+        found = super().__getitem__(place)
+        self.read += len(found) if isinstance(found, list) else 1
+        return found
+
+
+def in_turn(updates: int) -> Iterator[dict[str, Any]]:
+    """A journal of so many updates, each of a round of one actor."""
+    yield {"t": 0.001, "ready": "learner", "start": "fork", "seconds": 0.2}
+    yield {"t": 0.001, "ready": "actor 0", "start": "fork", "seconds": 0.1}
+    for t in range(1, 2 * updates, 2):
+        fired = {"firing": t, "trigger": "actors.sample", "version": 0, "after": "learner"}
+        yield {"t": float(t), **fired}
+        yield {"t": t + 1.0, "done": t, "by": "actor 0", "seconds": 1.0}
+        fired = {"firing": t + 1, "trigger": "learner.update", "version": 0, "after": "actor 0"}
+        yield {"t": t + 1.0, **fired}
+        yield {"t": t + 2.0, "done": t + 1, "by": "learner", "seconds": 1.0, "times": {}}
+
+
+def test_each_step_of_the_chain_looks_at_few_invocations_however_many_there_are() -> None:
+    """A journal of a day has millions."""
+    updates = 1_000
+    history = History().read(in_turn(updates))
+    counted = {member: Counted(past) for member, past in history.members.items()}
+    history.members |= counted
+    assert sum(chain(history, counted["learner"][-1], 1.0).values()) == pytest.approx(2 * updates)
+    assert sum(each.read for each in counted.values()) < 2 * updates * 20
