@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from artos.specs.members import in_order
 from deploy.tracing.events import AWAY, RESTART
-from deploy.why.history import History, Invocation, scaled
+from deploy.why.history import STALL, History, Invocation, scaled, within
 
 CLOCK, START, END = "clock", "start", "end"
 WAIT = "wait: "
@@ -27,13 +27,17 @@ class Charge(NamedTuple):
     member: str
 
 
-def shares(history: History) -> dict[str, dict[str, float]]:
-    """The shares of each member's wall time, from its first process to the last line, by kind."""
-    return {member: _of_member(history, member) for member in in_order(history.members)}
+def shares(history: History, waited_for: str = "") -> dict[str, dict[str, float]]:
+    """The shares of each member's wall time, from its first process to the end, by kind.
+
+    Who has nothing to do any more waits for ``waited_for``, or for the end.
+    """
+    members = in_order({**history.members, **history.under_way})
+    return {member: _of_member(history, member, waited_for or END) for member in members}
 
 
-def _of_member(history: History, member: str) -> dict[str, float]:
-    past = history.members[member]
+def _of_member(history: History, member: str, waited_for: str) -> dict[str, float]:
+    past = [*history.members.get(member, ()), *filter(None, [history.under_way.get(member)])]
     began = history.ready.get(member, history.began)
     spent, at = defaultdict[str, float](float), began
     for each in past:
@@ -46,10 +50,13 @@ def _of_member(history: History, member: str) -> dict[str, float]:
         for kind, seconds in each.work.items():
             spent[kind] += seconds
         spent[f"{WAIT}{RESTART}"] += sum(each.held.values())
+        spent[STALL] += each.stalled
         at = each.end
     if history.ended > at:
         left = max(at, history.left.get(member, history.ended))
-        spent[f"{WAIT}{END}"] += left - at
+        restart = within(history.restarts.get(member, ()), at, left)
+        spent[f"{WAIT}{RESTART}"] += restart
+        spent[f"{WAIT}{waited_for}"] += left - at - restart
         spent[f"{WAIT}{AWAY}"] += history.ended - left
     wall = history.ended - began
     return {kind: s / wall for kind, s in spent.items() if s > 0} if wall > 0 else {}
@@ -70,16 +77,17 @@ def chain(history: History, last: Invocation, since: float) -> dict[Charge, floa
         # What it did is seen before it has answered, and the answer before it is booked.
         start = min(at, max(now.free, now.fired))
         begin = max(start, at - (now.end - now.begin))
-        within = {Charge(kind, now.member): part for kind, part in now.work.items()}
-        within |= {Charge(RESTART, server): part for server, part in now.held.items()}
+        inside = {Charge(kind, now.member): part for kind, part in now.work.items()}
+        inside |= {Charge(RESTART, server): part for server, part in now.held.items()}
+        inside |= {Charge(STALL, now.member): now.stalled} if now.stalled else {}
         before_it = {Charge(kind, now.member): part for kind, part in now.kept.items()}
-        for parts, seconds in ((within, at - begin), (before_it, begin - start)):
+        for parts, seconds in ((inside, at - begin), (before_it, begin - start)):
             for (kind, member), part in scaled(parts, seconds).items():
                 charge(kind, member, at - part)
         if now.before is not None and now.free >= now.fired:
             now = now.before  # it was busy, and nothing else kept it
             continue
         before = history.at(now.cause, at, now.firing) if now.cause else now.before
-        charge(CLOCK, now.member, before.end if before else since)
+        charge(CLOCK if before else START, now.member, before.end if before else since)
         now = before
     return dict(found)

@@ -17,6 +17,7 @@ from deploy.why.bottlenecks import (
     slow_disk,
     slow_environment,
     small_batch,
+    stall,
     straggler,
     too_many_threads,
 )
@@ -37,6 +38,7 @@ LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
     replay_ratio.look,
     slots.look,
     restarts.look,
+    stall.look,
     busy_machine.look,
 )
 _WORTH = 1.05

@@ -10,6 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from artos.specs.members import LEARNER, actor_of
+from deploy.tracing.events import RESTART
 from deploy.why.charging import Charge, chain, shares
 from deploy.why.history import History, Invocation, is_actor
 from triggers.algorithms import BUILT_IN
@@ -43,22 +44,41 @@ class Evidence:
     """Bytes that went from machine to machine for an update."""
 
     @cached_property
-    def updates(self) -> list[Invocation]:
-        """What the learner did for whose versions actors wait, oldest first."""
+    def learner(self) -> str:
+        """The learner for whose versions actors wait."""
         found = [parsed(target).role for target in self.table if parsed(target).learns]
         learners = sorted(dict.fromkeys(found), key=lambda role: role != LEARNER)
         fire = (spec for target, spec in self.table.items() if parsed(target).samples)
         watched = [key.partition("/")[0] for spec in fire for key in _keys(spec)]
         waited_for = [role for role in watched if role in learners] or learners or [LEARNER]
-        return self.history.members.get(waited_for[0], [])
+        return waited_for[0]
+
+    @property
+    def updates(self) -> list[Invocation]:
+        """What that learner did, oldest first."""
+        return self.history.members.get(self.learner, [])
+
+    @cached_property
+    def waited_for(self) -> Invocation | None:
+        """What is not over yet although all else is, if nothing was heard for a while."""
+
+        def place(each: Invocation) -> tuple[bool, bool, bool, float]:
+            lacks = each.begin >= each.end and RESTART not in each.kept
+            return lacks, each.member != self.learner, not is_actor(each.member), each.called
+
+        return min(self.history.under_way.values(), key=place, default=None)
 
     @cached_property
     def chain(self) -> Mapping[Charge, float]:
-        """What decided when the last update ended, in seconds; from the end of the first one on."""
-        if not self.updates:
+        """What decided when the last update ended, in seconds; from the end of the first one on.
+
+        If nothing was heard since: what decides for how long nothing was heard yet.
+        """
+        last = self.waited_for or next(reversed(self.updates), None)
+        if last is None:
             return {}
         since = self.updates[0].end if len(self.updates) >= _ENOUGH else 0.0
-        return chain(self.history, self.updates[-1], since)
+        return chain(self.history, last, since)
 
     @cached_property
     def seconds(self) -> float:
@@ -68,7 +88,7 @@ class Evidence:
     @cached_property
     def shares(self) -> Mapping[str, Mapping[str, float]]:
         """Where each member's time went."""
-        return shares(self.history)
+        return shares(self.history, self.waited_for.member if self.waited_for else "")
 
     # -- shares of the chain -------------------------------------------------------------------
 
@@ -92,7 +112,8 @@ class Evidence:
 
     @cached_property
     def _work(self) -> frozenset[str]:
-        found = (each.work for past in self.history.members.values() for each in past)
+        done = (each.work for past in self.history.members.values() for each in past)
+        found = [*done, *(each.work for each in self.history.under_way.values())]
         return frozenset(kind for work in found for kind in work)
 
     def _share(self, wanted: Any) -> float:
@@ -120,7 +141,8 @@ class Evidence:
     @property
     def update(self) -> float:
         """The mean seconds of an update."""
-        worked = [seconds for each in self.updates if (seconds := each.end - each.begin) > 0]
+        took = (each.end - each.begin - each.stalled for each in self.updates)
+        worked = [seconds for seconds in took if seconds > 0]
         return fmean(worked[1:] or worked) if worked else 0.0
 
     def busy(self, member: str) -> float:

@@ -8,19 +8,30 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from artos.specs.members import ACTORS, Member, actor_of
 from deploy.tracing.events import HAND_OVER, RESTART
 from deploy.tracing.lines import goes_on_anew, unanswered
 from head.run.concerns.failures import FailureLimits
+from triggers.targets import parsed
 
 NETWORK = "network"
 """What is left between a firing and the work that it caused, on a cluster: ``HAND_OVER`` here."""
 DISK, SLOT, PROCESS, DEVICE = "disk", "slot", "process", "device"
+STALL = "stall"
+"""Something took far longer than it usually does, once."""
 SAMPLE = "sample"
 _DEVICE_WAIT = "wait_for_device"
 _WAIT = "wait"
+_SAID = {"times", "nothing"}
+"""Where a learner's time went, or why it did nothing: one is in each answer of its own."""
+_AT_WORK = "running "
+"""Begins what the run's status says of a member that is at work."""
+_OF_MEMBERS = frozenset({"firing", "done", "ready", "died"})
+"""Lines that have one of these are of a trigger or a member."""
+_QUIET = 2.0
+"""Seconds for which lines may be on their way to the journal."""
 _USUAL = 9
 """Invocations before one that say how long it usually takes."""
 K = TypeVar("K")
@@ -57,11 +68,27 @@ class Invocation:
     """CPU-seconds that a learner used for it."""
     idle_away: float = 0.0
     """Seconds between the one before and the firing in which the actor took no part."""
+    stalled: float = 0.0
+    """Seconds within it that are not of its ``work``, as it usually takes that much less."""
 
     @property
     def free(self) -> float:
         """When its member had nothing else to do."""
         return self.before.end if self.before else 0.0
+
+    @property
+    def called(self) -> float:
+        """When it was fired, and its member had nothing else to do."""
+        return max(self.fired, self.free)
+
+
+class _Firing(NamedTuple):
+    """Of which trigger, when, after whom; and the actors that it was for, None: all."""
+
+    trigger: str
+    at: float
+    cause: str = ""
+    actors: Collection[int] | None = None
 
 
 @dataclass
@@ -90,8 +117,12 @@ class History:
     began: float = 0.0
     """Time of the first line that was read: of a long journal, only its end is."""
     ended: float = 0.0
-    """Time of the last line."""
-    _firings: dict[int, tuple[str, float, str]] = field(default_factory=dict)
+    """Time of the last line, or up to which the run went on after it."""
+    under_way: dict[str, Invocation] = field(default_factory=dict)
+    """What each member was still at when the run went on without a line; it ends with ``ended``."""
+    heard: float = 0.0
+    """Time of the last line of a member, or of a trigger."""
+    _firings: dict[int, _Firing] = field(default_factory=dict)
     _blocked: list[tuple[float, float]] = field(default_factory=list)
     _died: dict[str, tuple[float, float]] = field(default_factory=dict)
     """When those died that are not ready again, and how long after that they were asked for at
@@ -119,10 +150,13 @@ class History:
                 ):  # fmt: skip
                     each.clear()
                 self.quota, self.queued, self.ended = "", 0.0, 0.0
-                self.began, self.actors = 0.0, 0
+                self.began, self.actors, self.heard = 0.0, 0, 0.0
             self.ended = max(self.ended, t)
+            self.heard = self.heard if _OF_MEMBERS.isdisjoint(line) else self.ended
             if "firing" in line:
-                self._firings[line["firing"]] = line["trigger"], t, line.get("after", "")
+                self._firings[line["firing"]] = _Firing(
+                    line["trigger"], t, line.get("after", ""), line.get("actors")
+                )
             elif "done" in line:
                 self._done(line, t)
             elif "ready" in line:
@@ -138,6 +172,62 @@ class History:
             elif isinstance(line.get("actors"), int):
                 self._scaled(line["actors"], t, line.get("before"))
         return self
+
+    def goes_on(self, until: float, waits: Mapping[str, str]) -> None:
+        """The run went on until then: what is not answered is not over yet.
+
+        That is known only if nobody was heard for 2 s. ``waits`` has what its status said of each
+        member, if anything is known of that.
+        """
+        if until - self.heard <= _QUIET:
+            return
+        self.ended = max(self.ended, until)
+        for member, (died, _) in self._died.items():
+            if self._takes_part(member):
+                self.restarts.setdefault(member, []).append((died, self.ended))
+                for actor, since in self._asked_by.get(member, {}).items():
+                    self._unanswered.setdefault((member, actor), []).append((since, self.ended))
+        for member in {**self.ready, **self.members}:
+            if self._takes_part(member) and (number := self._not_answered(member)):
+                said = waits.get(member, "")
+                keeps = "" if said.startswith(_AT_WORK) else said
+                self.under_way[member] = self._still_at(member, number, keeps)
+
+    def _not_answered(self, member: str) -> int:
+        """The newest firing for it that it has not answered; 0 if there is none.
+
+        There may be earlier ones, but those of a time when it took no part were not for it.
+        """
+        rank, past = actor_of(member), self.members.get(member)
+        answered = past[-1].firing if past else 0
+        for number, fired in reversed(self._firings.items()):
+            if number <= answered:
+                return 0
+            asked = fired.actors is None or rank in fired.actors
+            target = parsed(fired.trigger)
+            if asked and (target.role == member if rank is None else target.samples):
+                return number
+        return 0
+
+    def _still_at(self, member: str, number: int, keeps: str) -> Invocation:
+        past, fired = self.members.get(member, []), self._firings[number]
+        before = past[-1] if past else None
+        called = max(fired.at, before.end if before else self.ready.get(member, self.began))
+        restarts = self.restarts.get(member, ())
+        begin = min(self.ended, max(called, restarts[-1][1] if restarts else 0.0))
+        kept = {RESTART: begin - called} if begin > called else {}
+        if keeps and not kept:
+            kept, begin = {keeps: self.ended - begin}, self.ended
+        parts: Mapping[str, float] = before.work if before else {}
+        held: dict[str, float] = {}
+        if is_actor(member):
+            held = self._held(member, begin, self.ended, fired.trigger)
+            parts = self.split or {SAMPLE: 1.0}
+        work = scaled(parts or {"work": 1.0}, self.ended - begin - sum(held.values()))
+        return Invocation(
+            member, number, fired.trigger, fired.at, fired.cause, begin, self.ended, work, kept,
+            before, held=held,
+        )  # fmt: skip
 
     def _scaled(self, actors: int, now: float, before: int | None) -> None:
         """So many take part from now on; earlier versions of ARTOS did not say how many did."""
@@ -179,7 +269,7 @@ class History:
 
     def _done(self, line: Mapping[str, Any], end: float) -> None:
         member, times = line["by"], line.get("times", {})
-        trigger, fired, cause = self._firings.get(line["done"], ("", end, ""))
+        trigger, fired, cause, _ = self._firings.get(line["done"], _Firing("", end))
         past = self.members.setdefault(member, [])
         before = past[-1] if past else None
         free = before.end if before else self.ready.get(member, self.began)
@@ -192,7 +282,7 @@ class History:
             took = end - min(end, max(called, back))
         begin = max(free, end - took)
         called = min(called, begin)
-        if restart := _within(restarts, called, begin):
+        if restart := within(restarts, called, begin):
             # What was lost is done again; what was kept shows in how much sooner that is over.
             sooner = _usual(past, trigger) - (end - begin)
             missing = min(begin, back) - called
@@ -206,10 +296,10 @@ class History:
         worked = {kind: s for kind, s in times.items() if not kind.startswith(_WAIT)}
         parts = (self.split or {SAMPLE: 1.0}) if is_actor(member) else worked
         work = scaled(parts or {"work": 1.0}, end - begin - sum(held.values()))
-        idle_restart = _within(restarts, free, called)
+        idle_restart = within(restarts, free, called)
         away = self._away.get(member, ())
         apart = [(max(since, free), min(until, called)) for since, until in away if until > free]
-        idle_away = sum(max(0.0, u - s) - _within(restarts, s, u) for s, u in apart)
+        idle_away = sum(max(0.0, u - s) - within(restarts, s, u) for s, u in apart)
         past.append(
             Invocation(
                 member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
@@ -225,7 +315,7 @@ class History:
         That an invocation ended is known only when the loop goes on: until then it was blocked.
         """
         left, found = begin - since, {}
-        known = {**known, DISK: _within(self._blocked, since, end)}
+        known = {**known, DISK: within(self._blocked, since, end)}
         for kind, seconds in known.items():
             if (seconds := min(left, seconds)) > 0:
                 found[kind] = seconds
@@ -237,11 +327,11 @@ class History:
     def _held(self, actor: str, begin: float, end: float, trigger: str) -> dict[str, float]:
         """For how long an actor that was at work waited for servers, by server."""
         found: dict[str, float] = {}
-        usual = _usual(self.members[actor], trigger)
+        usual = _usual(self.members.get(actor, ()), trigger)
         for server in self.servers:
             # On a cluster each node has its own.
             here = () if self.far else self.restarts.get(server, ())
-            if away := _within(self._unanswered.get((server, actor), here), begin, end):
+            if away := within(self._unanswered.get((server, actor), here), begin, end):
                 # It may ask so rarely that it was not kept from anything for all that time.
                 left = end - begin - usual - sum(found.values())
                 if left > 0:
@@ -267,7 +357,7 @@ def _usual(past: Sequence[Invocation], trigger: str) -> float:
     return median(found) if found else 0.0
 
 
-def _within(spans: Sequence[tuple[float, float]], since: float, until: float) -> float:
+def within(spans: Sequence[tuple[float, float]], since: float, until: float) -> float:
     """The seconds of these spans, the newest last, that are between two times."""
     found = 0.0
     for begin, end in reversed(spans):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from artos.specs.members import actor_of
+from deploy.tracing.events import RESTART
 from deploy.tracing.lines import config_of, lines_of
 from deploy.why.charging import WAIT
 from deploy.why.diagnosis import findings
 from deploy.why.evidence import Evidence
 from deploy.why.finding import Finding
 from deploy.why.history import SAMPLE, History
+from deploy.why.signs_of_life import went_on
+from deploy.why.stalls import tell_apart
 from head.records.progress_log import last_status
 from triggers.targets import parsed
 
-BALANCED = "none"
+BALANCED, EARLY = "none", "too early"
 _BALANCED = "nothing that this command knows of would make it more than 5 % faster"
 _TOO_EARLY = "no update is over yet"
 _MOST_LINES = -1_000_000
@@ -29,6 +33,14 @@ _LITTLE = 0.005
 """Shares below this are not printed."""
 _NAMED = 8
 """Members that are printed."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Whom a run still waits for, or waited for at its end, for how long, and what that lacks."""
+
+    member: str
+    seconds: float
+    lacks: str = ""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -44,26 +56,38 @@ class Report(msgspec.Struct, frozen=True):
     """Shares of the run's time by what decided how long it took: ``learner: learn``."""
     seconds: float
     others: tuple[Finding, ...] = ()
+    waiting: Waiting | None = None
+    """None if the run is over, or something was over in the last moments."""
 
 
 def report(folder: Path) -> Report:
     """Look at the run in ``folder``, whether it is live, over, or was killed.
 
+    What is not over yet counts up to now, or to the last sign of life of one that was killed.
+
     Raises:
         Refused: there is no run, or its records are damaged.
     """
     evidence = _evidence(folder)
-    found = findings(evidence)
-    nothing = _BALANCED if evidence.seconds else _TOO_EARLY
-    best = found[0] if found else Finding(BALANCED, 1.0, nothing, ())
+    found = findings(evidence) if evidence.updates else []
+    nothing = (BALANCED, 1.0, _BALANCED) if evidence.updates else (EARLY, 1.0, _TOO_EARLY)
+    best = found[0] if found else Finding(*nothing, ())
     whole = evidence.seconds or 1.0
     ordered = sorted(evidence.chain.items(), key=lambda each: -each[1])
     return Report(
         best.bottleneck, round(best.gain, 2), best.figure, best.advice,
         {m: {k: round(s, 4) for k, s in kinds.items()} for m, kinds in evidence.shares.items()},
         {f"{charge.member}: {charge.kind}": round(s / whole, 4) for charge, s in ordered},
-        round(evidence.seconds, 3), tuple(found[1:]),
+        round(evidence.seconds, 3), tuple(found[1:]), _waiting(evidence),
     )  # fmt: skip
+
+
+def _waiting(run: Evidence) -> Waiting | None:
+    if (now := run.waited_for) is None:
+        return None
+    lacks = ["to be started again" if kind == RESTART else kind for kind in now.kept]
+    seconds = now.end - max(now.called, run.history.ready.get(now.member, 0.0))
+    return Waiting(now.member, round(seconds, 3), ", ".join([*lacks, *now.held]))
 
 
 def _evidence(folder: Path) -> Evidence:
@@ -77,6 +101,9 @@ def _evidence(folder: Path) -> Evidence:
     servers = sorted({target.role for target in targets if target.answers})
     history = History(split or {SAMPLE: 1.0}, moved > 0, servers)
     history.read(lines_of(folder, _MOST_LINES))
+    if (more := went_on(folder, time.time())) is not None:
+        history.goes_on(history.ended + more, status.waits if status else {})
+    tell_apart(history)
     ranks = [rank for name in history.members if (rank := actor_of(name)) is not None]
     held, used = usage.get("cpu_seconds_held", 0.0), usage.get("cpu_seconds_used", 0.0)
     return Evidence(
@@ -89,14 +116,17 @@ def _evidence(folder: Path) -> Evidence:
 
 def words(found: Report) -> Iterator[str]:
     """The report as lines of text."""
-    if found.bottleneck == BALANCED:
-        yield f"bottleneck  {BALANCED}: {found.figure}"
-    else:
-        yield f"bottleneck  {found.bottleneck}: {found.figure}"
+    yield f"bottleneck  {found.bottleneck}: {found.figure}"
+    if found.advice:
         yield f"to set      {'; or '.join(found.advice)}"
         yield f"gain        about {found.gain:.2g} times as fast"
     for other in found.others:
         yield f"also        {other.bottleneck}: {'; or '.join(other.advice)}, {other.gain:.2g} x"
+    if who := found.waiting:
+        lacks = f", which waits for {who.lacks}" if who.lacks else ""
+        yield f"waiting     for {who.member}, for {who.seconds:,.3g} s{lacks}"
+    if not found.shares:
+        return
     yield ""
     yield f"what {found.seconds:,.1f} s of it went into, on the chain of what all waited for:"
     for what, share in found.chain.items():
