@@ -9,10 +9,11 @@ it, and nothing else, made the run take as long as it took.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from artos.specs.members import in_order
-from deploy.tracing.events import AWAY, RESTART
+from deploy.tracing.events import AWAY, HAND_OVER, RESTART
 from deploy.why.history import STALL, History, Invocation, scaled, within
 
 CLOCK, START, END = "clock", "start", "end"
@@ -41,10 +42,13 @@ def _of_member(history: History, member: str, waited_for: str) -> dict[str, floa
     began = history.ready.get(member, history.began)
     spent, at = defaultdict[str, float](float), began
     for each in past:
-        if (idle := max(at, min(each.fired, each.begin)) - at) > 0:
+        since = max(at, min(each.fired, each.begin))
+        if (idle := since - at) > 0:
             spent[f"{WAIT}{each.cause or CLOCK}"] += idle - each.idle_restart - each.idle_away
             spent[f"{WAIT}{RESTART}"] += each.idle_restart
             spent[f"{WAIT}{AWAY}"] += each.idle_away
+        for kind, seconds in _turns_of_others(each, since) if history.inline else ():
+            spent[f"{WAIT}{kind}"] += seconds
         for kind, seconds in each.kept.items():
             spent[f"{WAIT}{kind}"] += seconds
         for kind, seconds in each.work.items():
@@ -60,6 +64,17 @@ def _of_member(history: History, member: str, waited_for: str) -> dict[str, floa
         spent[f"{WAIT}{AWAY}"] += history.ended - left
     wall = history.ended - began
     return {kind: s / wall for kind, s in spent.items() if s > 0} if wall > 0 else {}
+
+
+def _turns_of_others(each: Invocation, since: float) -> Iterator[tuple[str, float]]:
+    """Who worked in the process of all from then until it was free for this one, and how long."""
+    earlier, left = each.before, each.begin - sum(each.kept.values()) - since
+    while earlier is not None and earlier.end > since:
+        seconds = earlier.end - max(earlier.begin, since)
+        left -= seconds
+        yield earlier.member, seconds
+        earlier = earlier.before
+    yield HAND_OVER, max(0.0, left)
 
 
 def chain(history: History, last: Invocation, since: float) -> dict[Charge, float]:

@@ -10,6 +10,7 @@ from deploy.why.bottlenecks import (
     lag_gate,
     learner,
     network,
+    one_process,
     parked_too_eagerly,
     replay_ratio,
     restarts,
@@ -41,11 +42,23 @@ LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
     stall.look,
     busy_machine.look,
 )
+IN_ONE_PROCESS = (
+    one_process.look,
+    small_batch.look,
+    slow_disk.look,
+    too_many_threads.look,
+    device_contention.look,
+    replay_ratio.look,
+    stall.look,
+    busy_machine.look,
+)
+"""Those that are there, and can be mended, where members take turns."""
 _WORTH = 1.05
 """Less gain than this is no bottleneck."""
 
 
 def findings(run: Evidence) -> list[Finding]:
     """All that are worth a change, the one that is worth most first."""
-    found = [each for look in LOOKED_FOR if (each := look(run)) and each.gain >= _WORTH]
+    looked_for = IN_ONE_PROCESS if run.inline else LOOKED_FOR
+    found = [each for look in looked_for if (each := look(run)) and each.gain >= _WORTH]
     return sorted(found, key=lambda each: -each.worth)

@@ -43,6 +43,11 @@ class Evidence:
     moved: float = 0.0
     """Bytes that went from machine to machine for an update."""
 
+    @property
+    def inline(self) -> bool:
+        """Whether all members are in one process."""
+        return self.history.inline
+
     @cached_property
     def learner(self) -> str:
         """The learner for whose versions actors wait."""

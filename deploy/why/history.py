@@ -59,7 +59,7 @@ class Invocation:
     kept: dict[str, float]
     """What kept it from beginning once it was fired and the member was free, seconds by kind."""
     before: Invocation | None
-    """The one before of the same member."""
+    """The one before of the same member; if all are in one process, of whomever."""
     idle_restart: float = 0.0
     """Seconds between that and the firing in which the member was being restarted."""
     held: dict[str, float] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Invocation:
 
     @property
     def free(self) -> float:
-        """When its member had nothing else to do."""
+        """When its member, or the process of all, had nothing else to do."""
         return self.before.end if self.before else 0.0
 
     @property
@@ -135,6 +135,9 @@ class History:
     """Since when those actors that take no part, and did before, are away."""
     _away: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """From when to when actors took no part, oldest first."""
+    inline: bool = False
+    """Whether all members are in one process: who is to work waits until others have."""
+    _newest: Invocation | None = None
 
     def read(self, lines: Iterable[Mapping[str, Any]]) -> History:
         """Take in these lines, in their order."""
@@ -150,7 +153,7 @@ class History:
                 ):  # fmt: skip
                     each.clear()
                 self.quota, self.queued, self.ended = "", 0.0, 0.0
-                self.began, self.actors, self.heard = 0.0, 0, 0.0
+                self.began, self.actors, self.heard, self._newest = 0.0, 0, 0.0, None
             self.ended = max(self.ended, t)
             self.heard = self.heard if _OF_MEMBERS.isdisjoint(line) else self.ended
             if "firing" in line:
@@ -192,6 +195,9 @@ class History:
                 said = waits.get(member, "")
                 keeps = "" if said.startswith(_AT_WORK) else said
                 self.under_way[member] = self._still_at(member, number, keeps)
+        if self.inline and self.under_way:  # the others' turn comes after the first one's
+            first = min(self.under_way.values(), key=lambda each: each.fired)
+            self.under_way = {first.member: first}
 
     def _not_answered(self, member: str) -> int:
         """The newest firing for it that it has not answered; 0 if there is none.
@@ -210,15 +216,14 @@ class History:
         return 0
 
     def _still_at(self, member: str, number: int, keeps: str) -> Invocation:
-        past, fired = self.members.get(member, []), self._firings[number]
-        before = past[-1] if past else None
+        past, fired, before = self.members.get(member), self._firings[number], self._before(member)
         called = max(fired.at, before.end if before else self.ready.get(member, self.began))
         restarts = self.restarts.get(member, ())
         begin = min(self.ended, max(called, restarts[-1][1] if restarts else 0.0))
         kept = {RESTART: begin - called} if begin > called else {}
         if keeps and not kept:
             kept, begin = {keeps: self.ended - begin}, self.ended
-        parts: Mapping[str, float] = before.work if before else {}
+        parts: Mapping[str, float] = past[-1].work if past else {}
         held: dict[str, float] = {}
         if is_actor(member):
             held = self._held(member, begin, self.ended, fired.trigger)
@@ -228,6 +233,11 @@ class History:
             member, number, fired.trigger, fired.at, fired.cause, begin, self.ended, work, kept,
             before, held=held,
         )  # fmt: skip
+
+    def _before(self, member: str) -> Invocation | None:
+        if self.inline:
+            return self._newest
+        return past[-1] if (past := self.members.get(member)) else None
 
     def _scaled(self, actors: int, now: float, before: int | None) -> None:
         """So many take part from now on; earlier versions of ARTOS did not say how many did."""
@@ -270,8 +280,7 @@ class History:
     def _done(self, line: Mapping[str, Any], end: float) -> None:
         member, times = line["by"], line.get("times", {})
         trigger, fired, cause, _ = self._firings.get(line["done"], _Firing("", end))
-        past = self.members.setdefault(member, [])
-        before = past[-1] if past else None
+        past, before = self.members.setdefault(member, []), self._before(member)
         free = before.end if before else self.ready.get(member, self.began)
         end = max(end, free)
         restarts = self.restarts.get(member, ())
@@ -300,12 +309,11 @@ class History:
         away = self._away.get(member, ())
         apart = [(max(since, free), min(until, called)) for since, until in away if until > free]
         idle_away = sum(max(0.0, u - s) - within(restarts, s, u) for s, u in apart)
-        past.append(
-            Invocation(
-                member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
-                idle_restart, held, line.get("cpu", 0.0), idle_away,
-            )
+        self._newest = Invocation(
+            member, line["done"], trigger, fired, cause, begin, end, work, kept, before,
+            idle_restart, held, line.get("cpu", 0.0), idle_away,
         )  # fmt: skip
+        past.append(self._newest)
 
     def _kept(
         self, since: float, begin: float, end: float, known: Mapping[str, float]

@@ -99,7 +99,7 @@ def _evidence(folder: Path) -> Evidence:
     plan = config.plan
     targets = map(parsed, plan.triggers if plan else ())
     servers = sorted({target.role for target in targets if target.answers})
-    history = History(split or {SAMPLE: 1.0}, moved > 0, servers)
+    history = History(split or {SAMPLE: 1.0}, moved > 0, servers, inline=config.inline)
     history.read(lines_of(folder, _MOST_LINES))
     if (more := went_on(folder, time.time())) is not None:
         history.goes_on(history.ended + more, status.waits if status else {})
