@@ -59,6 +59,6 @@ _WORTH = 1.05
 
 def findings(run: Evidence) -> list[Finding]:
     """All that are worth a change, the one that is worth most first."""
-    looked_for = IN_ONE_PROCESS if run.inline else LOOKED_FOR
+    looked_for = IN_ONE_PROCESS if run.history.inline else LOOKED_FOR
     found = [each for look in looked_for if (each := look(run)) and each.gain >= _WORTH]
     return sorted(found, key=lambda each: -each.worth)

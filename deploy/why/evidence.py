@@ -43,11 +43,6 @@ class Evidence:
     moved: float = 0.0
     """Bytes that went from machine to machine for an update."""
 
-    @property
-    def inline(self) -> bool:
-        """Whether all members are in one process."""
-        return self.history.inline
-
     @cached_property
     def learner(self) -> str:
         """The learner for whose versions actors wait."""
@@ -64,22 +59,12 @@ class Evidence:
         return self.history.members.get(self.learner, [])
 
     @cached_property
-    def waited_for(self) -> Invocation | None:
-        """What is not over yet although all else is, if nothing was heard for a while."""
-
-        def place(each: Invocation) -> tuple[bool, bool, bool, float]:
-            lacks = each.begin >= each.end and RESTART not in each.kept
-            return lacks, each.member != self.learner, not is_actor(each.member), each.called
-
-        return min(self.history.under_way.values(), key=place, default=None)
-
-    @cached_property
     def chain(self) -> Mapping[Charge, float]:
         """What decided when the last update ended, in seconds; from the end of the first one on.
 
         If nothing was heard since: what decides for how long nothing was heard yet.
         """
-        last = self.waited_for or next(reversed(self.updates), None)
+        last = self.history.waited_for(self.learner) or next(reversed(self.updates), None)
         if last is None:
             return {}
         since = self.updates[0].end if len(self.updates) >= _ENOUGH else 0.0
@@ -93,7 +78,8 @@ class Evidence:
     @cached_property
     def shares(self) -> Mapping[str, Mapping[str, float]]:
         """Where each member's time went."""
-        return shares(self.history, self.waited_for.member if self.waited_for else "")
+        last = self.history.waited_for(self.learner)
+        return shares(self.history, last.member if last else "")
 
     # -- shares of the chain -------------------------------------------------------------------
 

@@ -199,6 +199,15 @@ class History:
             first = min(self.under_way.values(), key=lambda each: each.fired)
             self.under_way = {first.member: first}
 
+    def waited_for(self, learner: str) -> Invocation | None:
+        """What is not over yet although all else is: that of this learner, or the oldest one."""
+
+        def place(each: Invocation) -> tuple[bool, bool, bool, float]:
+            lacks = each.begin >= each.end and RESTART not in each.kept
+            return lacks, each.member != learner, not is_actor(each.member), each.called
+
+        return min(self.under_way.values(), key=place, default=None)
+
     def _not_answered(self, member: str) -> int:
         """The newest firing for it that it has not answered; 0 if there is none.
 

@@ -83,7 +83,7 @@ def report(folder: Path) -> Report:
 
 
 def _waiting(run: Evidence) -> Waiting | None:
-    if (now := run.waited_for) is None:
+    if (now := run.history.waited_for(run.learner)) is None:
         return None
     lacks = ["to be started again" if kind == RESTART else kind for kind in now.kept]
     seconds = now.end - max(now.called, run.history.ready.get(now.member, 0.0))

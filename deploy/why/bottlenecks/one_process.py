@@ -11,7 +11,7 @@ _HAND_OVERS = 0.005
 
 def look(run: Evidence) -> Finding | None:
     """Processes of their own, as many actors as there are CPUs, where handing over costs less."""
-    if not (run.inline and run.updates and run.seconds > 0):
+    if not (run.history.inline and run.updates and run.seconds > 0):
         return None
     more = run.to_set("actors", run.cpus) if run.actors < run.cpus else ""
     actors = run.cpus if more else run.actors

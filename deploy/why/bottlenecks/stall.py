@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
-from deploy.why.history import STALL, Invocation, is_actor
+from deploy.why.history import STALL, is_actor
 
 
 def look(run: Evidence) -> Finding | None:
@@ -26,14 +26,11 @@ def look(run: Evidence) -> Finding | None:
         seconds = longest.end - longest.begin
         figure = f"one {what} of {member} took {seconds:.3g} s, at t = {longest.begin:.3g} s"
         word = "did then"
+    usual = sum(longest.work.values())
     figure = (
-        f"{figure}, where one usually takes {_usual(longest):.3g} s: {share:.0%} of the time goes "
+        f"{figure}, where one usually takes {usual:.3g} s: {share:.0%} of the time goes "
         "into what takes so long so rarely"
     )
     log = member.replace(" ", "-")
     advice = (f"see what {member} {word}: artos logs RUN, and artos logs RUN --log {log}",)
     return Finding("stall", without(share), figure, advice)
-
-
-def _usual(stalled: Invocation) -> float:
-    return sum(stalled.work.values())

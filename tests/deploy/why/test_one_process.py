@@ -101,8 +101,9 @@ def test_who_has_the_process_is_waited_for_while_it_stands_still() -> None:
         history = History(inline=True).read([*lines, *more])
         history.goes_on(33.0, {})
         run = Evidence(history, {}, TABLE, 2)
-        assert run.waited_for
-        assert run.waited_for.member == member
+        last = run.history.waited_for("learner")
+        assert last
+        assert last.member == member
         for kinds in run.shares.values():
             assert sum(kinds.values()) == pytest.approx(1.0)
 

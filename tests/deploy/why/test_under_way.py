@@ -48,8 +48,9 @@ def seen(
 
 def test_who_does_not_answer_is_at_work_and_the_others_wait_for_it() -> None:
     run = seen(HUNG, 30.0)
-    assert run.waited_for
-    assert run.waited_for.member == "actor 1"
+    last = run.history.waited_for("learner")
+    assert last
+    assert last.member == "actor 1"
     assert run.shares["actor 1"]["stall"] * 29.9 == pytest.approx(30.0 - 5.1 - 0.9)
     assert run.shares["learner"]["wait: actor 1"] * 29.9 == pytest.approx(24.9 + 5 * 0.9)
     assert run.shares["actor 0"]["wait: actor 1"] * 29.9 == pytest.approx(24.0)
@@ -69,15 +70,17 @@ def test_a_learner_at_work_is_waited_for_whoever_else_is() -> None:
     update = {"t": 5.9, "firing": 12, "trigger": "learner.update", "after": "actor 0"}
     run = seen([*HUNG, update], 30.0)
     assert list(run.history.under_way) == ["learner", "actor 1"]
-    assert run.waited_for
-    assert run.waited_for.member == "learner"
+    last = run.history.waited_for("learner")
+    assert last
+    assert last.member == "learner"
 
 
 def test_who_died_and_is_not_back_is_started_again_all_that_time() -> None:
     died = {"t": 8.1, "died": "actor 1", "step": 80, "why": "killed"}
     run = seen([*HUNG, died], 30.0)
-    assert run.waited_for
-    assert run.waited_for.kept == pytest.approx({"restart": 24.9})
+    last = run.history.waited_for("learner")
+    assert last
+    assert last.kept == pytest.approx({"restart": 24.9})
     assert run.share("restart") == pytest.approx(24.9 / 28.9)
 
 
@@ -91,9 +94,10 @@ def test_who_asks_a_server_that_is_away_waits_for_it() -> None:
     died = {"t": 5.2, "died": "inference", "step": 0, "why": "killed"}
     for far, asked_by in ((False, []), (True, [1])):
         run = seen([*HUNG, died | {"asked_by": asked_by}], 30.0, servers=("inference",), far=far)
-        assert run.waited_for
+        last = run.history.waited_for("learner")
+        assert last
         # It samples for as long as its rounds take, until it asks.
-        assert run.waited_for.held == pytest.approx({"inference": 24.0})
+        assert last.held == pytest.approx({"inference": 24.0})
 
 
 def test_what_the_status_says_that_a_member_lacks_is_what_it_waits_for() -> None:
