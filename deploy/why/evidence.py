@@ -10,7 +10,6 @@ from statistics import fmean, median
 from typing import Any
 
 from artos.specs.members import LEARNER, actor_of
-from deploy.tracing.events import RESTART
 from deploy.why.charging import Charge, chain, shares
 from deploy.why.history import History, Invocation, is_actor
 from triggers.algorithms import BUILT_IN
