@@ -100,6 +100,8 @@ class Recorded(NamedTuple):
     header: Header
     records: Sequence[Record]
     path: Path
+    ends: bool = False
+    """Its file ends there: it was closed, or cut off. That of one who was killed has zeros yet."""
 
 
 class TapeDamaged(ArtosError):
@@ -245,7 +247,17 @@ def header_line(header: Header) -> bytes:
 
 
 def read(path: Path) -> tuple[Header, list[Record]]:
-    """A tape: what its process was, and its records; a frame that was cut off is left out.
+    """Of a tape what its process was, and its records.
+
+    Raises:
+        TapeDamaged, OSError: as ``recorded``.
+    """
+    found = recorded(path)
+    return found.header, [*found.records]
+
+
+def recorded(path: Path) -> Recorded:
+    """A tape; a frame that was cut off is left out.
 
     Raises:
         TapeDamaged: it is no tape.
@@ -256,31 +268,39 @@ def read(path: Path) -> tuple[Header, list[Record]]:
         try:
             header = msgspec.json.decode(line, type=Header)
             last = _Last()
-            each = (_Frame(frame, last).records() for frame in _frames(file))
-            return header, [*chain.from_iterable(each)]
+            frames = _Frames(file)
+            records = [*chain.from_iterable(_Frame(each, last).records() for each in frames)]
+            return Recorded(header, records, path, frames.end)
         except (ValueError, IndexError, struct.error, OverflowError) as error:
             raise TapeDamaged(path, f"it is no tape of this ARTOS ({error})") from error
 
 
-def _frames(file: BinaryIO) -> Iterator[bytes]:
-    while True:
-        size = shift = 0
-        while True:
-            if not (byte := file.read(1)):
+class _Frames:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.end = False
+        """Whether the file ended; else there are zeros."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while size := self._size():
+            if size > _MOST_FRAME:
+                raise ValueError(f"a frame has {size} bytes")
+            if len(frame := self._file.read(size)) < size:
+                self.end = True
                 return
+            yield frame
+
+    def _size(self) -> int:
+        size = shift = 0
+        while byte := self._file.read(1):
             size |= (byte[0] & 0x7F) << shift
             shift += 7
             if byte[0] < 0x80:
-                break
+                return size
             if shift > 7 * _MOST_DIGITS:
                 raise ValueError("a frame has no length")
-        if not size:
-            return
-        if size > _MOST_FRAME:
-            raise ValueError(f"a frame has {size} bytes")
-        if len(frame := file.read(size)) < size:
-            return  # its writer was killed
-        yield frame
+        self.end = True
+        return 0
 
 
 class _Frame:

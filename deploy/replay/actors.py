@@ -33,7 +33,7 @@ from artos.specs.members import ACTORS, ENV, Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
 from deploy.replay.desks import RecordedDesk
-from deploy.replay.difference import Difference, Differs, Over
+from deploy.replay.difference import Difference, Differs, JournalEnds, Over
 from deploy.replay.script import Item, Round, Script, Started
 from deploy.replay.versions import Versions
 from head.run.concerns.recording import checksum, large_sums
@@ -109,7 +109,7 @@ class ReplayedActor:
         """
         while self._block.written < rows:
             if not self._items:
-                raise Over(f"the journal has no more of {self.member}")
+                raise JournalEnds(f"the journal has no more of {self.member}")
             self._go_on()
 
     def hand_over(self, path: Path) -> None:

@@ -44,5 +44,20 @@ class Over(BaseException):  # no exception that a learner's code may handle
         super().__init__(why)
 
 
+class JournalEnds(Over):
+    """What came next is not in the journal, as of a run that goes on, or was killed."""
+
+
+class Raised(Over):
+    """A learner raised an exception, and did no more in the run either."""
+
+
+class Left(Over):
+    """Whoever debugged it has left."""
+
+    def __init__(self) -> None:
+        super().__init__("the debugger was left")
+
+
 class Killed(BaseException):  # the same
     """Here the process ended that is being replayed."""

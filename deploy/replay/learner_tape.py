@@ -43,8 +43,8 @@ class Following:
     ) -> None:
         self.published, self.reach, self.state = published, reach, state
         self.until, self.stop = until, stop
-        self.verified = 0
-        """Versions that came out as they did in the run."""
+        self.verified, self.newest = 0, -1
+        """Versions that came out as they did in the run; the newest of them."""
 
 
 class Played(Tape):
@@ -62,7 +62,7 @@ class Played(Tape):
         self, member: str, tape: Recorded, later: Begun | None, following: Following
     ) -> None:
         self._member, self._records, self._later = member, tape.records, later
-        self._path = tape.path
+        self._path, self._ends = tape.path, tape.ends
         self._last = later.version if later else None
         self._following, self._at, self._turn = following, 0, 0
         self._seen: dict[tuple[int, int], list[int]] = {}
@@ -89,6 +89,11 @@ class Played(Tape):
     def begins(self, weights: ObjectRegion) -> None:
         """See that it goes on from what the process in the run found."""
         record, self._version = self._next(Begun), weights.version
+        if record.version > weights.version:
+            raise Over(
+                f"{self._path.name} goes on from version {record.version:,} of {self._member}, and "
+                f"the tapes before it end at version {weights.version:,}: one of them was cut off"
+            )
         found = checksum(weights) if weights.version >= 0 else 0
         if (record.version, record.checksum) != (weights.version, found):
             raise self.differs(f"went on from another version than {record.version}")
@@ -150,10 +155,16 @@ class Played(Tape):
             if expected != checksum(weights):
                 raise self.differs("made another version")
             following.verified += 1
+            following.newest = weights.version
         following.published(weights.version)
         if following.until is not None and weights.version >= following.until:
             raise Over
         if not told:  # a checksum is written before the next version: there was none
+            if self._ends and expected is None:
+                raise Over(
+                    f"{self._path.name} ends before the checksum of version {weights.version:,}: "
+                    "it was cut off, or its disk was full"
+                )
             raise Killed
 
     def _found_later(self) -> int | None:

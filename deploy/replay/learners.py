@@ -29,7 +29,7 @@ from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.specs.members import Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
-from deploy.replay.difference import Differs, Killed, Over
+from deploy.replay.difference import Differs, JournalEnds, Killed, Left, Over, Raised
 from deploy.replay.learner_tape import Following, Played
 from deploy.replay.own_block import OwnBlock
 from deploy.replay.reads import Reads
@@ -179,6 +179,18 @@ class ReplayedLearner:
             if not self.go_on() and self._weights.version < version:
                 raise Over(f"{self.name} has not recorded how it came to version {version}")
 
+    @property
+    def missing(self) -> str:
+        """What its tapes end before, though the run came to it; "" if there is nothing."""
+        made, version = self._script.made.get(self.name, -1), self._weights.version
+        if version >= made:
+            return ""
+        end = f"end at version {version:,}" if version >= 0 else "have none of its versions"
+        return (
+            f"the tapes of {self.name} {end}, and the run made {made:,}: one was cut off or "
+            "removed, or its disk was full"
+        )
+
     def read(self, actor: int) -> Iterator[OwnBlock]:
         """The block of an actor that it reads, if that is its own."""
         if actor in self._blocks:
@@ -233,7 +245,7 @@ class ReplayedLearner:
         except (Differs, Over):
             raise
         except BdbQuit as error:
-            raise Over("the debugger was left") from error
+            raise Left from error
         except Exception as error:  # whatever the learner raises
             if then is not None and self._weights.version == then.version:
                 return  # it did in the run, and was started again
@@ -242,7 +254,7 @@ class ReplayedLearner:
             what = f"raised {type(error).__name__}: {error}"
             if played.more:
                 raise played.differs(what) from error
-            raise Over(f"{self.name} {what}") from error
+            raise Raised(f"{self.name} {what}") from error
 
     def _call(self, role: LearnerRole, called: Called) -> None:
         call = self._invocation(called)
@@ -256,10 +268,13 @@ class ReplayedLearner:
         self._learned(self.name if self._apart else "", done.version, called.steps, done.metrics)
 
     def _invocation(self, called: Called) -> Invoke:
-        fired = self._script.firings.get(called.firing)
-        configuration = self._script.configurations.get(called.configuration)
+        firings, configurations = self._script.firings, self._script.configurations
+        fired = firings.get(called.firing)
+        configuration = configurations.get(called.configuration)
         if fired is None or configuration is None:
-            raise Over(f"the journal does not have firing {called.firing}")
+            if called.firing < max(firings, default=0):
+                raise Over(f"the journal does not have firing {called.firing:,}, but later ones")
+            raise JournalEnds(f"the journal ends before firing {called.firing:,}")
         target, steps, plan = fired.trigger, called.steps, self._node.plan
         role, lags = parsed(target).role, lags_set(plan, configuration)
         own = configuration.of(role)

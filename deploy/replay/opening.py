@@ -21,7 +21,17 @@ from artos.runs.answers import files as answers_files
 from artos.runs.plan import Plan
 from artos.runs.run_config import RunConfig
 from artos.runs.run_memory import RunMemory, check_space
-from artos.runs.tape import Begun, Called, Header, Published, Recorded, TapeDamaged, read, tapes
+from artos.runs.tape import (
+    FOLDER,
+    Begun,
+    Called,
+    Header,
+    Published,
+    Recorded,
+    TapeDamaged,
+    recorded,
+    tapes,
+)
 from artos.runtime.held import Held
 from artos.runtime.taping import checksum_of, header_of, not_recorded
 from artos.specs.fields import Count
@@ -29,11 +39,14 @@ from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference
 from artos.specs.servers import ServerSpec
 from artos.trained.trust import allow, require_own_places
+from deploy.client.copied import goes_on
+from deploy.replay.difference import JournalEnds
 from deploy.replay.learners import Kept, Learned, plan_as_recorded
 from deploy.replay.own_block import own_bytes
 from deploy.replay.reads import Reads
 from deploy.replay.replay import Outcome, Replay
 from deploy.replay.script import Script
+from head.records import summary_file
 from head.records.provenance import differences
 from head.run.concerns.recording import WIDE
 from head.run.request import reference_of
@@ -207,8 +220,23 @@ def replayed(
                 name, lost = lacking[0]
                 ended = f"version {lost} of {name}, from which the run went on, was not made"
                 return msgspec.structs.replace(found, ended=found.ended or ended)
+            if then and not replay.is_whole:
+                return found
     ended = "" if until is None else f"the run has no version {until:,}"
-    return msgspec.structs.replace(found, ended=found.ended or ended)
+    ended = _unfinished(run, replay) or found.ended or ended
+    return msgspec.structs.replace(found, ended=ended)
+
+
+def _unfinished(run: Path, replay: Replay) -> str:
+    """Why there is no more to repeat of a run that goes on, or was killed; "" of others."""
+    if not (replay.over is None or isinstance(replay.over, JournalEnds)):
+        return ""
+    upto = f"all up to version {replay.newest:,} is as in the run"
+    if goes_on(run):
+        return f"the run goes on: {upto}; replay it again for what came since"
+    if replay.over is not None and summary_file.read(run) is None:
+        return f"the run was killed, and its journal does not have all that it did last: {upto}"
+    return ""
 
 
 def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
@@ -241,11 +269,17 @@ def _opened(run: Path, stop: int | None, *, trust: bool) -> list[Part]:
         scripts = Script.parts(
             run / "journal.jsonl", [each.anew for each in resumed], [*_after(resumed)]
         )
-        every = {name: [Recorded(*read(p), p) for p in tapes(run, name)] for name in learners}
+        every = {name: [recorded(path) for path in tapes(run, name)] for name in learners}
     except (Refused, TapeDamaged, OSError) as error:
         wrong = error.faults if isinstance(error, Refused) else [str(error)]
         faults, is_recorded = [*faults, *wrong], False
     if is_recorded:
+        faults += [
+            f"{run / FOLDER / name}-{number}.tape is missing"
+            for name, each in every.items()
+            for number in range(len(each))
+            if not (run / FOLDER / f"{name}-{number}.tape").exists()
+        ]
         faults += _of_the_records(scripts, every.get(learners[0], []), len(settings))
         fired = {parsed(each.trigger).role for s in scripts for each in s.firings.values()}
         faults += [

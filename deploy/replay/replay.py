@@ -19,7 +19,7 @@ from artos.specs.keys import MODEL_PARAM
 from artos.specs.members import Member
 from artos.system.closing import Closing
 from deploy.replay.actors import ReplayedActor
-from deploy.replay.difference import Difference, Differs, Over
+from deploy.replay.difference import Difference, Differs, JournalEnds, Left, Over, Raised
 from deploy.replay.learners import Kept, Learned, ReplayedLearner, copied_of
 from deploy.replay.reads import Reads
 from deploy.replay.script import Script
@@ -65,6 +65,8 @@ class Replay(Closing):
     ) -> None:
         self._node, plan, keep = node, node.plan, keep or {}
         self._holding, self.held = holding, dict[Member, Held]()
+        self.over: Over | None = None
+        """Why it ended, if it did not come to the end of what was recorded."""
         every = [tape for each in tapes.values() for tape in each]
         versions = {
             name: Versions(
@@ -102,6 +104,25 @@ class Replay(Closing):
         """What was to be kept of each learner, as far as it was made."""
         return {each.name: each.kept for each in self._learners if each.kept is not None}
 
+    @property
+    def newest(self) -> int:
+        """The newest version of the first learner that came out as in the run; -1: there is none"""
+        return self._learners[0].following.newest
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all was repeated that can be, of a run that went on after this part.
+
+        A run that was killed goes on from what was saved, before its journal ends.
+        """
+        if isinstance(self.over, JournalEnds | Raised):
+            return True
+        return not (isinstance(self.over, Left) or self._missing)
+
+    @property
+    def _missing(self) -> str:
+        return next((why for each in self._learners if (why := each.missing)), "")
+
     def run(self) -> Outcome:
         """Repeat all of it."""
         first, why, goes_on = None, "", True
@@ -113,15 +134,17 @@ class Replay(Closing):
             except Differs as error:
                 first = error.difference
             except Over as error:
-                why = error.why
+                self.over, why = error, error.why
                 goes_on = bool(why)  # else nobody asked for more
+            else:
+                why = self._missing
             try:
                 if first is None and goes_on:
                     self._end()
             except Differs as error:
                 first = error.difference
             except Over as error:
-                why = error.why
+                self.over, why = error, error.why
                 for each in self._learners:
                     each.kept = None
         verified = sum(each.following.verified for each in self._learners)

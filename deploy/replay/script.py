@@ -112,6 +112,8 @@ class Script:
     """Whether there are lines that a replay can be made from."""
     _left: dict[int, int] = field(default_factory=dict)
     """How many rows there were of actors whose node was lost, until they are started again."""
+    made: dict[str, int] = field(default_factory=dict)
+    """The version that each learner had come to when it answered last."""
 
     @classmethod
     def parts(
@@ -169,6 +171,8 @@ class Script:
                     line.beside, line.large, line.ended,
                 )
             )  # fmt: skip
+        elif line.done and actor is None:
+            self.made[line.by] = line.version
 
     def _starts(self, actor: int, incarnation: int) -> None:
         rounds = (item for item in reversed(self._of(actor)) if isinstance(item, Round))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +24,10 @@ from artos.buffer.samplers.priority_memory import PriorityMemory
 from artos.buffer.segment import Segment
 from artos.errors import Refused
 from artos.runs.checkpoint import read_manifest
-from artos.runs.tape import Called, Header, Published, Record, read, tapes
+from artos.runs.tape import Called, Published, Recorded, read, recorded, tapes
 from deploy.replay import opening
 from deploy.replay.opening import replayed
+from head.records import run_lock
 from triggers.algorithms import ppo
 
 pytestmark = pytest.mark.processes
@@ -238,15 +241,15 @@ def test_a_learner_that_raises(
 ) -> None:
     """That is a difference if the run went on; else it may have raised there, too."""
 
-    def until_it_raises(path: Path) -> tuple[Header, list[Record]]:
-        header, records = read(path)
-        first = next(at for at, record in enumerate(records) if isinstance(record, Called))
-        return header, records if goes_on else records[: first + 1]
+    def until_it_raises(path: Path) -> Recorded:
+        tape = recorded(path)
+        first = next(at for at, record in enumerate(tape.records) if isinstance(record, Called))
+        return tape if goes_on else tape._replace(records=tape.records[: first + 1])
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("no")
 
-    monkeypatch.setattr(opening, "read", until_it_raises)
+    monkeypatch.setattr(opening, "recorded", until_it_raises)
     monkeypatch.setattr(ppo, "advantages", fail)
     found = replayed(short / "run")
     why = "learner raised ValueError: no"
@@ -271,6 +274,47 @@ def test_a_damaged_weight_is_noticed(short: Path, tmp_path: Path) -> None:
     found = replayed(run)
     assert found.versions == 5
     assert str(found.first_difference) == "learner made another version at version 5"
+
+
+@pytest.mark.parametrize("lost", [40, 8, 1])
+def test_a_tape_that_was_cut_off(short: Path, tmp_path: Path, lost: int) -> None:
+    """Whether versions are missing, or only the checksum of the last one."""
+    run = shutil.copytree(short / "run", tmp_path / "run")
+    (tape,) = tapes(run, "learner")
+    os.truncate(tape, tape.stat().st_size - lost)
+    found = replayed(run, trust=True)
+    assert (found.equal, found.first_difference) == (True, None)
+    assert found.versions < 6
+    assert "cut off" in found.ended
+
+
+def test_tapes_that_are_not_there(short: Path, tmp_path: Path) -> None:
+    """The last one is missed by what the journal has; one in the midst by its number."""
+    run = shutil.copytree(short / "run", tmp_path / "run")
+    (tape,) = tapes(run, "learner")
+    data = tape.read_bytes()
+    tape.write_bytes(data[: data.index(b"\n") + 1] + bytes(64))  # killed before it had begun
+    why = "the tapes of learner have none of its versions, and the run made 5: one was cut off"
+    assert replayed(run, trust=True).ended.startswith(why)
+    tape.with_name("learner-2.tape").write_bytes(data)
+    with pytest.raises(Refused, match=r"learner-1\.tape is missing"):
+        replayed(run, trust=True)
+
+
+@pytest.mark.parametrize("is_live", [True, False], ids=["live", "killed"])
+def test_a_run_whose_journal_is_behind(short: Path, tmp_path: Path, is_live: bool) -> None:
+    """A version is made before the journal has it."""
+    run = shutil.copytree(short / "run", tmp_path / "run")
+    (run / "summary.json").unlink()
+    journal = run / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    fired = [at for at, line in enumerate(lines) if '"trigger":"learner.update"' in line]
+    journal.write_text("".join(lines[: fired[3]]))
+    with run_lock.take(run) if is_live else nullcontext():
+        found = replayed(run, trust=True)
+    assert (found.equal, found.versions) == (True, 4)
+    assert "all up to version 3 is as in the run" in found.ended
+    assert found.ended.startswith("the run goes on" if is_live else "the run was killed")
 
 
 def test_an_environment_that_no_seed_repeats_is_named(start: Start, home: Path) -> None:
