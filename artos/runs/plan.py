@@ -139,6 +139,8 @@ class Plan(msgspec.Struct, frozen=True):
     """By learner, which part of the rows that one learns from, if not all from all."""
     answers_travel: bool = False
     """Whether what servers here answer is recorded in the run's folder, which is elsewhere."""
+    code: dict[str, str] = {}
+    """Checksums of the user's files that building it imported, by name."""
 
     @property
     def learners(self) -> tuple[str, ...]:

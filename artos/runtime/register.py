@@ -29,6 +29,7 @@ from artos.runs.loader import (
     settings_of_workload,
 )
 from artos.runs.plan import Beside, Plan
+from artos.runs.users_code import imported
 from artos.runtime.agent_faults import parts_of_data, policy_faults, table_faults
 from artos.runtime.learner_registration import (
     fired,
@@ -139,6 +140,8 @@ def register(reference: Reference, seed: int) -> Registered:
         faults += _attempt(faults, f"the {name}", check) or []
     if not faults:
         done = _with_learners(workload, plan, modules, faults)
+        if done is not None:
+            done = msgspec.structs.replace(done, code=imported(reference.folder))
         resolved = resolved_settings(reference, workload)
         return Registered(
             done, tuple(faults), settings_of_workload(reference), resolved, versions()

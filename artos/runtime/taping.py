@@ -14,10 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_64_hexdigest, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 from artos.buffer.object_region import ObjectRegion
-from artos.errors import ArtosError
 from artos.protocol.invocations import Invoke
 from artos.runs.answers import AnswersFile
 from artos.runs.answers import Header as AnswersHeader
@@ -25,9 +24,9 @@ from artos.runs.plan import Plan, Site
 from artos.runs.run_config import CONFIG
 from artos.runs.tape import FOLDER, Header, Writer, found_beside, header_line, tapes
 from artos.runs.tape_file import TapeFile
+from artos.runs.users_code import imported
 from artos.specs.devices import CPU
 from artos.specs.keys import PARAMS
-from artos.system.regular_file import contents
 
 _log = logging.getLogger(__name__)
 
@@ -205,24 +204,8 @@ def header_of(plan: Plan) -> Header:
     """What this process is."""
     return Header(
         plan=plan.checksums(), threads=plan.threads, device=plan.device, resumes=plan.resumes,
-        code=dict(_code(plan.reference.folder)),
+        code=plan.code | imported(plan.reference.folder),
     )  # fmt: skip
-
-
-def _code(folder: str) -> Iterator[tuple[str, str]]:
-    """The files that were imported from the user's folder, and their checksums."""
-    for module in [*sys.modules.values()] if folder else ():
-        file = getattr(module, "__file__", None)
-        if file and file.endswith(".py") and Path(file).is_relative_to(folder):
-            yield str(Path(file).relative_to(folder)), checksum_of(Path(file))
-
-
-def checksum_of(file: Path) -> str:
-    """Of a file of the user's; "" if it cannot be read."""
-    try:
-        return xxh3_64_hexdigest(contents(file))
-    except (OSError, ArtosError):
-        return ""
 
 
 def not_recorded(plan: Plan) -> Iterator[str]:

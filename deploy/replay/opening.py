@@ -32,8 +32,9 @@ from artos.runs.tape import (
     recorded,
     tapes,
 )
+from artos.runs.users_code import checksum_of
 from artos.runtime.held import Held
-from artos.runtime.taping import checksum_of, header_of, not_recorded
+from artos.runtime.taping import header_of, not_recorded
 from artos.specs.fields import Count
 from artos.specs.members import ACTORS, Member
 from artos.specs.reference import Reference

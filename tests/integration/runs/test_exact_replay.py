@@ -448,6 +448,18 @@ def test_code_that_has_changed_since(start: Start, home: Path) -> None:
         replayed(run, trust=True)
 
 
+def test_an_environment_that_has_changed_since(artos: Callable[..., Outcome], home: Path) -> None:
+    """Its actors import it, and not the learner that records."""
+    shutil.copy(SUPPORT / "late.py", home)
+    run = home / "run"
+    words = ("ppo", "--env", "late:late", "--actors", 1, *TINY, "--total-steps", 64)
+    assert artos("run", *words, "--run-dir", run).status == 0
+    file = home / "late.py"
+    file.write_text(f"{file.read_text()}\n# another line\n")
+    with pytest.raises(Refused, match=r"late\.py has changed since"):
+        replayed(run, trust=True)
+
+
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"there is no config\.json"):
         replayed(tmp_path)
