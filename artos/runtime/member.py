@@ -412,9 +412,9 @@ class LearnerRole:
         except NothingToSample as nothing:
             version, stale = self._model.version, self._drawn.stale
             return Done(call.firing, version, stale=stale, nothing=str(nothing))
-        self._tape.learns(self._learner, batch, call)
         self._publisher.begin()
-        told = fired_method(self._learner, call.method)(batch, call) or {}
+        method = fired_method(self._learner, call.method)
+        told = self._tape.learn(method, self._learner, batch, call) or {}
         metrics = {name: float(value) for name, value in told.items()}  # also of numpy or torch
         for name, value in metrics.items():
             if not math.isfinite(value):

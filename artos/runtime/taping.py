@@ -60,8 +60,10 @@ class Tape:
     def called(self, call: Invoke) -> None:
         """An invocation begins."""
 
-    def learns(self, learner: Any, batch: Any, call: Invoke) -> None:
-        """The learner's method is about to be called."""
+    def learn(self, method: Callable[..., Any], learner: Any, batch: Any, call: Invoke) -> Any:
+        """Call the learner's method; returns what that returns."""
+        del learner
+        return method(batch, call)
 
     def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
         """The learner looked at blocks of ``actors``; returns what it is to have seen."""

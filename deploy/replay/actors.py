@@ -221,17 +221,16 @@ class ReplayedActor:
             what = f"wrote {rows} rows instead of {recorded}"
             raise self._differs(what, start, item.end)
         what = "wrote other rows"
-        if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
-            raise self._differs(what, start, item.end)
-        if not item.large:
-            return
-        found = large_sums(self._block, start, item.end)
-        if found != item.large:
+        # First the large values, which say of which step: others of it mostly differ with them.
+        if item.large and (found := large_sums(self._block, start, item.end)) != item.large:
             pairs = enumerate(zip_longest(found, item.large))
             row = start + next(at for at, (now, then) in pairs if now != then) // 2
             # Of rounds before it there may be no sums.
             raise self._differs(what, self._compared if row == start else row, row + 1)
-        self._compared = item.end
+        if item.rows is not None and checksum(self._block, start, item.end) != item.rows:
+            raise self._differs(what, start, item.end)
+        if item.large:
+            self._compared = item.end
 
     def _save_kept(self, stop: int) -> None:
         """Save the rows to go back to whose places those before ``stop`` take, each once."""

@@ -27,7 +27,7 @@ from artos.runs.tape import (
     all_beside,
 )
 from artos.runtime.taping import Cores, State, Tape, checksum
-from deploy.replay.difference import Difference, Differs, Killed, Over
+from deploy.replay.difference import Difference, Differs, Killed, Left, Over
 
 
 class Following:
@@ -109,17 +109,26 @@ class Played(Tape):
         """Pass on."""
         self._next(Called)
 
-    def learns(self, learner: Any, batch: Any, call: Invoke) -> None:
-        """Stop in a debugger if it is the invocation that makes a certain version."""
+    def learn(self, method: Callable[..., Any], learner: Any, batch: Any, call: Invoke) -> Any:
+        """Stop in a debugger before that, if it is the invocation that makes a certain version."""
         made, at = 0, self._at
         while at < len(self._records) and not isinstance(self._records[at], Called):
             made += isinstance(self._records[at], Published)
             at += 1
         stop = self._following.stop
-        if stop is not None and self._version < stop <= self._version + made:
-            debugger = Pdb(nosigint=True)
-            debugger.message(_AT_HAND.format(stop, call.firing))
-            debugger.set_trace()
+        if stop is None or not self._version < stop <= self._version + made:
+            return method(batch, call)
+        debugger, told = Pdb(nosigint=True), list[Any]()
+
+        def update(learner: Any, batch: Any, call: Invoke) -> None:
+            told.append(method(batch, call))
+
+        debugger.message(_AT_HAND.format(stop, call.firing))
+        # Unlike ``set_trace``, it stops at the first line there whichever Python it is.
+        debugger.runcall(update, learner, batch, call)
+        if not told:
+            raise Left
+        return told[0]
 
     def looked(self, what: int, counts: list[int], actors: NDArray[np.int64]) -> list[int]:
         """What was seen in the run; the rows that were there then are made first."""
@@ -205,7 +214,8 @@ class _Turns:
 
 
 _AT_HAND = (
-    "version {0} is about to be made (firing {1}): batch is what from, learner has the networks"
+    "version {0} is about to be made (firing {1}): its rows are in batch, the networks in learner; "
+    "s steps into the learner's method"
 )
 _WORDS: dict[type[Any], str] = {
     Begun: "begin",

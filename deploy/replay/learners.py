@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from bdb import BdbQuit
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ from artos.specs.keys import MODEL_PARAM, VALUE
 from artos.specs.members import Member
 from artos.system.random_streams import own_streams
 from artos.system.snapshot import Streams, global_streams, set_global_streams
-from deploy.replay.difference import Differs, JournalEnds, Killed, Left, Over, Raised
+from deploy.replay.difference import Differs, JournalEnds, Killed, Over, Raised
 from deploy.replay.learner_tape import Following, Played
 from deploy.replay.own_block import OwnBlock
 from deploy.replay.reads import Reads
@@ -244,8 +243,6 @@ class ReplayedLearner:
             return
         except (Differs, Over):
             raise
-        except BdbQuit as error:
-            raise Left from error
         except Exception as error:  # whatever the learner raises
             if then is not None and self._weights.version == then.version:
                 return  # it did in the run, and was started again

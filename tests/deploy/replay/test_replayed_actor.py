@@ -25,6 +25,7 @@ from head.run.request import reference_of
 from triggers.registration import prepare
 
 CAPACITY, KEPT = 24, 20
+MOST_SUM = 0xFFFF
 FIRST = Round(1, 16, True, 0, 0, 0.0, 0, None)
 SECOND = Round(2, 32, True, 0, 16, 0.0, 0, None)
 
@@ -135,11 +136,15 @@ def changed(sums: bytes, row: int) -> bytes:
     return sums[: 2 * row] + bytes(each ^ 255 for each in sums[2 * row :])
 
 
+@pytest.mark.parametrize("small", [None, MOST_SUM + 1], ids=["alone", "with_small_ones"])
 @pytest.mark.parametrize("row", [0, 5, 15])
-def test_a_large_value_that_differs_is_named_with_its_step(pictures: RunMemory, row: int) -> None:
+def test_a_large_value_that_differs_is_named_with_its_step(
+    pictures: RunMemory, row: int, small: int | None
+) -> None:
     first, second = summed(pictures)
     assert len(first) == len(second) == 2 * 16
-    items = [Started(1), FIRST._replace(large=first), SECOND._replace(large=changed(second, row))]
+    another = SECOND._replace(large=changed(second, row), rows=small)
+    items = [Started(1), FIRST._replace(large=first), another]
     with pytest.raises(Differs) as found:
         done(pictures, items, 32)
     assert str(found.value) == f"actor 0 wrote other rows in step {16 + row}"

@@ -227,6 +227,20 @@ def test_a_debugger_before_an_update(short: Path) -> None:
     assert found.out.splitlines()[-1] == "6 versions, all as in the run"
 
 
+def test_a_debugger_steps_into_the_learners_method(short: Path) -> None:
+    """As it says itself, and the docs."""
+    typed = (
+        "p type(learner).__name__", "s", "p (type(self).__name__, len(batch), call.method)", "c\n"
+    )  # fmt: skip
+    found = repeated(short, "--break", 3, typed="\n".join(typed))
+    assert found.status == 0, found.err
+    assert "s steps into the learner's method" in found.out
+    assert re.search(
+        r"'PPO'\n.*ppo\.py\(\d+\)update\(\)\n.*\('PPO', \d+, 'update'\)", found.out, re.S
+    )
+    assert found.out.splitlines()[-1] == "6 versions, all as in the run"
+
+
 @pytest.mark.long
 def test_a_debugger_that_is_left(short: Path) -> None:
     found = repeated(short, "--break", 3, typed="q\n")
