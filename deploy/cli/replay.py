@@ -50,7 +50,8 @@ def replay(options: argparse.Namespace) -> int:
         print(printable(f"first difference: {found.first_difference}"))
     else:
         short = f"; it ends there: {found.ended}" if found.ended else ""
-        print(printable(f"{found.versions:,} versions, all as in the run{short}"))
+        came = "1 version" if found.versions == 1 else f"{found.versions:,} versions, all"
+        print(printable(f"{came} as in the run{short}"))
     # What was not made again is not verified.
     same = found.equal and not (options.verify and found.ended)
     return ExitStatus.DONE if same else ExitStatus.FAILED

@@ -170,8 +170,9 @@ def replayed(
     Raises:
         Refused: it cannot be replayed, or has no version ``stop``; says all that is in the way.
     """
-    if stop is not None and until is not None and stop > until:
-        raise Refused([f"the replay ends with version {until:,}, before --break {stop:,}"])
+    if until is not None and until < (stop or 0):
+        before = f"--break {stop:,}" if stop else "the first one, 0"
+        raise Refused([f"the replay ends with version {until:,}, before {before}"])
     parts, versions, found = _opened(run, stop, trust=trust), 0, Outcome(True, 0)
     made = set[int]().union(*(part.made for part in parts))
     if stop is not None and stop not in made:

@@ -95,6 +95,11 @@ def test_a_debugger_is_refused_after_the_end_that_is_asked_for(tmp_path: Path) -
         replayed(tmp_path, until=40, stop=41)
 
 
+def test_no_version_is_before_the_first(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="ends with version -1, before the first one, 0"):
+        replayed(tmp_path, until=-1)
+
+
 HERE = {"weights": "block", "weights_folder": "", "server": ""}
 
 

@@ -208,6 +208,8 @@ def test_until_an_update(short: Path) -> None:
     lines = found.out.splitlines()
     assert lines[0].startswith("version 1  0 steps  policy_loss ")
     assert lines[-1] == "3 versions, all as in the run"
+    found = repeated(short, "--until", 0)
+    assert found.out == "1 version as in the run\n"
 
 
 @pytest.mark.long
