@@ -20,6 +20,7 @@ from deploy.why.bottlenecks import (
     small_batch,
     stall,
     straggler,
+    too_many_learners,
     too_many_threads,
 )
 from deploy.why.evidence import Evidence
@@ -33,6 +34,7 @@ LOOKED_FOR: tuple[Callable[[Evidence], Finding | None], ...] = (
     slow_disk.look,
     too_many_threads.look,
     learner.look,
+    too_many_learners.look,
     network.look,
     device_contention.look,
     parked_too_eagerly.look,

@@ -15,6 +15,7 @@ from triggers import ObjectKeyTrigger
 IN_TURN = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": None, "max_lag": 0}}
 FREE = {"type": "triggers.data_key:DataKeyTrigger", "fields": {"n": 3, "max_lag": 8}}
 REPLAY = {"type": "triggers.replay:ReplayTrigger", "fields": {"ratio": 16.0}}
+PARTS = {"epochs": 4, "minibatches": 4}
 USUAL = {"actors": 2, "steps": 16, "max_lag": 0, "ratio": 16.0}
 
 
@@ -83,6 +84,10 @@ def named(
             ("learner", "--set learners=2"),
         ),
         (
+            named(run_of(learn=0.05, sample=0.01), {**PARTS, "learners": 2}),
+            ("too many learners", "--set learners=1"),
+        ),
+        (
             named(run_of(over=0.4, far=True), {"wire_dtype": "float32"}, moved=8e6),
             ("network", "--set wire_dtype=bfloat16 --set max_lag=1"),
         ),
@@ -109,6 +114,59 @@ def named(
 )  # fmt: skip
 def test_it_is_named(found: tuple[str, str], wanted: tuple[str, str]) -> None:
     assert found == wanted
+
+
+def learners_of(learn: float, settings: Mapping[str, Any], **facts: Any) -> list[str]:
+    """What is advised on learners of a run whose updates take so many seconds."""
+    run = Evidence(
+        run_of(learn=learn, sample=0.01), USUAL | settings, {"learner.update": FREE}, 2,
+        algorithm="ppo", **{"cpus": 2} | facts,
+    )  # fmt: skip
+    found = [each for each in findings(run) if each.bottleneck.endswith(("learner", "learners"))]
+    return [text for each in found for text in each.advice]
+
+
+@pytest.mark.parametrize(
+    ("learn", "parts", "advised"),
+    [
+        (0.016, PARTS, []),  # 16 steps of 1 ms: two would wait for each other longer than that
+        (0.016, {}, ["--set learners=2"]),
+        (1.6, PARTS, ["--set learners=2"]),
+    ],
+)
+def test_several_learners_wait_for_each_other_at_each_step(
+    learn: float, parts: Mapping[str, Any], advised: list[str]
+) -> None:
+    assert learners_of(learn, parts) == advised
+
+
+@pytest.mark.parametrize(
+    ("learn", "learners", "advised"),
+    [(0.05, 2, ["--set learners=1"]), (1.6, 2, []), (0.05, 1, []), (1.6, "policy=2", [])],
+)
+def test_those_that_wait_longer_than_they_learn_are_too_many(
+    learn: float, learners: Any, advised: list[str]
+) -> None:
+    assert learners_of(learn, {**PARTS, "learners": learners}) == advised
+
+
+def test_who_gets_no_cpu_gets_none_for_several_processes() -> None:
+    """Half of a CPU is there for the learner, whatever it is made of."""
+    run = run_of(learn=1.6, sample=0.01)
+    for each in run.members["learner"]:
+        each.cpu = 0.8
+    (found,) = findings(Evidence(run, USUAL, {"learner.update": FREE}, 2, cpus=2))
+    assert found.bottleneck == "learner"
+    assert found.gain == pytest.approx(4 / 3, rel=0.02)
+
+
+def test_where_actors_use_all_other_cpus_there_is_none_for_a_learner() -> None:
+    run = run_of(learn=0.1, sample=0.1)
+    for member in ("actor 0", "actor 1"):
+        for each in run.members[member]:
+            each.begin -= 0.1  # it had sampled while the learner learned
+    found = findings(Evidence(run, USUAL, {"learner.update": FREE}, 2, cpus=2, actors_cpu=0.9))
+    assert "learner" not in [each.bottleneck for each in found]
 
 
 def test_a_step_of_the_optimiser_on_few_rows_is_a_small_batch() -> None:
