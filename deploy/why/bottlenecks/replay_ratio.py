@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from deploy.why.evidence import Evidence
+from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
+from deploy.why.history import DEVICE, HAND_OVER, NETWORK, is_actor
 
 _SPARE = 0.9
 """Share of what would let both work all the time."""
+_OF_LEARNER = (HAND_OVER, NETWORK, DEVICE)
+"""What of the learner's time, besides its work, there is less of where it updates less often."""
 
 
 def look(run: Evidence) -> Finding | None:
@@ -26,5 +29,9 @@ def look(run: Evidence) -> Finding | None:
         f"actors work {busy:.0%} of the time and wait for the learner, which works {learns:.0%} of "
         f"it, as every row is drawn {ratio:g} times"
     )
+    kept = sum(
+        s for each, s in run.chain.items() if each.kind in _OF_LEARNER and not is_actor(each.member)
+    )
+    gain = without((run.learning + kept / (run.seconds or 1.0)) * (1 - wanted / ratio))
     advice = run.to_set("ratio", f"{wanted:g}", "ReplayTrigger")
-    return Finding("replay ratio", ratio / wanted, figure, (advice,)) if advice else None
+    return Finding("replay ratio", gain, figure, (advice,)) if advice else None

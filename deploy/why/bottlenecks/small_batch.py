@@ -9,8 +9,8 @@ from deploy.why.finding import Finding
 
 _LITTLE, _MOST = 0.05, 1024.0
 """The share of the time that hand-overs may take, and how much more is done at a time at most."""
-_PER_STEP = ("environment", "inference")
-"""What of a round takes longer the more steps it has; binding weights, for one, does not."""
+_BIND = "bind"
+"""What of a round takes as long whatever steps it has; the rest may be work for each of them."""
 _ROWS, _SECONDS = 64, 0.003
 """A step of an optimiser on fewer rows that takes less costs what an empty one costs."""
 
@@ -26,7 +26,7 @@ def _rounds(run: Evidence) -> Finding | None:
     if over <= _LITTLE or run.queued >= MUCH:
         return None
     work = run.sampling + run.learning
-    grows = run.share(*_PER_STEP) or run.sampling
+    grows = run.sampling - run.share(_BIND)
     rows, _ = _step_of_optimiser(run)
     costs_the_same = not run.replays and _costs_what_an_empty_one_does(run)
     grows += run.learning * (rows / _ROWS if costs_the_same else 1.0)

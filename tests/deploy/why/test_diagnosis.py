@@ -201,6 +201,19 @@ def test_what_a_round_takes_whatever_its_steps_is_spread_over_more_of_them() -> 
     assert steps[0.9] > steps[0.0]
 
 
+@pytest.mark.parametrize("kind", ["environment", "inference", "sample"])
+def test_larger_rounds_gain_no_more_than_what_handing_over_takes(kind: str) -> None:
+    """What actors of one's own do besides steps may be work for each step, too."""
+    run = run_of(sample=0.086, learn=0.001, over=0.0065)
+    for member in ("actor 0", "actor 1"):
+        for each in run.members[member]:
+            each.work = {"inference": 0.001, kind: 0.085}
+    evidence = Evidence(run, {}, {"learner.update": FREE}, 2, steps=68, cpus=2, algorithm="mine")
+    small = next(each for each in findings(evidence) if each.bottleneck == "small batch")
+    assert small.gain <= 1 / (1 - evidence.share("hand-over"))
+    assert small.advice == ("steps=272 of its Workload",)
+
+
 def test_rounds_before_the_first_update_say_nothing_of_the_ratio() -> None:
     """They fill the buffer, and wait for nobody."""
     run = run_of(learn=1.0)
@@ -210,6 +223,15 @@ def test_rounds_before_the_first_update_say_nothing_of_the_ratio() -> None:
     first.begin, run.ready["actor 0"] = first.begin - 50.0, -50.0
     found = findings(Evidence(run, {}, {"learner.update": REPLAY}, 2, cpus=2))
     assert next(each for each in found if each.bottleneck == "replay ratio") == before
+
+
+def test_a_lower_ratio_saves_what_the_learner_took_and_nothing_else() -> None:
+    """Actors that hardly work as they wait for something else are not kept by the learner."""
+    run = Evidence(run_of(waited=2.0, learn=1.0), {}, {"learner.update": REPLAY}, 2, cpus=2)
+    first, *others = findings(run)
+    assert first.bottleneck == "parked too eagerly"
+    ratio = next(each for each in others if each.bottleneck == "replay ratio")
+    assert ratio.gain <= 1 / (1 - run.learning - run.share("hand-over"))
 
 
 def test_on_a_busy_machine_hand_overs_say_nothing_of_the_batch() -> None:
