@@ -6,11 +6,20 @@ from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
 from deploy.why.history import PROCESS
 
+_FEWEST = 3
+"""With fewer updates, all that there is to look at is how the run began."""
+
 
 def look(run: Evidence) -> Finding | None:
-    """They wait in memory."""
-    share, park = run.share(PROCESS), run.settings.get("park", "auto")
-    if share <= 0 or park in ("memory", "never"):
+    """They wait in memory. That of each had to start once, whoever parks it."""
+    park = run.settings.get("park", "auto")
+    if len(run.updates) < _FEWEST or park in ("memory", "never"):
         return None
+    seconds = sum(
+        max(0.0, s - run.history.members[each.member][0].kept.get(PROCESS, 0.0))
+        for each, s in run.chain.items()
+        if each.kind == PROCESS
+    )
+    share = seconds / (run.seconds or 1.0)
     figure = f"{share:.0%} of the time actors wait for their processes, which park={park} took away"
     return Finding("parked too eagerly", without(share), figure, ("--set park=memory",))

@@ -234,6 +234,26 @@ def test_a_lower_ratio_saves_what_the_learner_took_and_nothing_else() -> None:
     assert ratio.gain <= 1 / (1 - run.learning - run.share("hand-over"))
 
 
+def bottlenecks_of(run: History) -> list[str]:
+    return [each.bottleneck for each in findings(Evidence(run, {}, {}, 2, cpus=2))]
+
+
+def test_that_a_process_starts_is_no_parking() -> None:
+    """The first round of an actor may be long after the first update, if that took few rows."""
+    run = run_of()
+    run.members["actor 1"] = run.members["actor 1"][1:]
+    late = run.members["actor 1"][0]
+    late.before, late.kept, late.begin = None, {"process": 0.5}, late.begin + 0.5
+    assert "parked too eagerly" not in bottlenecks_of(run)
+
+
+def test_of_what_is_parked_nothing_is_said_before_there_are_three_updates() -> None:
+    for updates in (1, 2, 3):
+        run = run_of(waited=0.5)
+        run.members["learner"] = run.members["learner"][:updates]
+        assert ("parked too eagerly" in bottlenecks_of(run)) == (updates == 3)
+
+
 def test_on_a_busy_machine_hand_overs_say_nothing_of_the_batch() -> None:
     run = run_of(sample=0.001, learn=0.001, over=0.02)
     run.queued = 0.5 * run.ended
