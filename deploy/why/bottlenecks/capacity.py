@@ -5,6 +5,16 @@ from __future__ import annotations
 from math import inf
 
 from deploy.why.evidence import Evidence
+from workers.host.shared_slots import MOST_SHARES
+
+
+def at_once(run: Evidence) -> int:
+    """How many actors may sample at the same time."""
+    if run.history.far:
+        return run.actors
+    shares = MOST_SHARES if run.settings.get("inference") == "central" else 1
+    slots = run.number("slots", 0.0) or run.cpus * shares
+    return min(int(slots), run.actors)
 
 
 def most_gain(run: Evidence) -> float:

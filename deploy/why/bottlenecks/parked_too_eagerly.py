@@ -15,11 +15,10 @@ def look(run: Evidence) -> Finding | None:
     park = run.settings.get("park", "auto")
     if len(run.updates) < _FEWEST or park in ("memory", "never"):
         return None
-    seconds = sum(
-        max(0.0, s - run.history.members[each.member][0].kept.get(PROCESS, 0.0))
-        for each, s in run.chain.items()
-        if each.kind == PROCESS
-    )
+    seconds = 0.0
+    for charge, waited in run.chain.items():
+        if charge.kind == PROCESS and (past := run.history.members.get(charge.member)):
+            seconds += max(0.0, waited - past[0].kept.get(PROCESS, 0.0))
     share = seconds / (run.seconds or 1.0)
     figure = f"{share:.0%} of the time actors wait for their processes, which park={park} took away"
     return Finding("parked too eagerly", without(share), figure, ("--set park=memory",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deploy.why.bottlenecks.straggler import excess
 from deploy.why.evidence import Evidence
 from deploy.why.finding import Finding
+from workers.host.shared_slots import MOST_SHARES
 
 _MOST, _ENOUGH = 32, 0.9
 """Most actors that are advised, and the share of what they would gain that fewer must gain."""
@@ -13,7 +14,8 @@ _MOST, _ENOUGH = 32, 0.9
 def look(run: Evidence) -> Finding | None:
     """More actors step environments side by side, as many as there are CPUs.
 
-    There may be more if they only wait, and the policy is evaluated elsewhere: see ``slots``.
+    There may be more if they only wait, and the policy is evaluated elsewhere: then several share
+    a CPU.
     """
     sampling = run.sampling - excess(run)
     most = _most(run)
@@ -38,7 +40,8 @@ def look(run: Evidence) -> Finding | None:
 def _most(run: Evidence) -> int:
     if run.actors_compute or "inference" not in run.settings:
         return run.cpus
-    return min(_MOST, int(run.cpus / max(0.01, run.actors_cpu or 0.0)))
+    waits = int(run.cpus / max(0.01, run.actors_cpu or 0.0))
+    return min(_MOST, MOST_SHARES * run.cpus, waits)
 
 
 def _gain(run: Evidence, sampling: float, actors: int) -> float:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from math import ceil
 from statistics import median
 
+from deploy.why.bottlenecks.capacity import at_once, most_gain
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
 
-_SLOW, _FEWEST = 1.5, 3
-"""How many times as long as others it takes, and how many actors there must be to say so."""
+_SLOW, _SLOW_OF_TWO = 1.5, 2.0
+"""How many times as long as others it takes; of two nobody knows which of them is the usual one."""
 
 
 def _slowest(run: Evidence) -> tuple[str, float, float] | None:
     """An actor that is much slower than the others, the seconds of its rounds and of theirs."""
-    if len(run.rounds) < _FEWEST:
+    if len(run.rounds) < 2 or run.replays:  # a learner that draws rows waits for no actor
         return None
     slowest = max(run.rounds, key=lambda member: run.rounds[member])
     others = median(s for member, s in run.rounds.items() if member != slowest)
     seconds = run.rounds[slowest]
-    return (slowest, seconds, others) if seconds > _SLOW * others else None
+    slow = _SLOW if len(run.rounds) > 2 else _SLOW_OF_TWO
+    return (slowest, seconds, others) if seconds > slow * others else None
 
 
 def excess(run: Evidence) -> float:
@@ -39,11 +41,14 @@ def look(run: Evidence) -> Finding | None:
     n = max(1, run.actors - 1)
     # While it samples, the others make so many versions: its rows will be that old.
     lag = ceil(seconds / others) + 1
-    lag = max(lag, int(run.number("max_lag", 0.0)))
-    slots = run.actors if run.history.far else min(run.cpus, run.actors)
-    together = max(1, slots - 1)  # the slow one has the other slot
+    set_lag = run.number("max_lag", 0.0)
+    if run.number("n", run.actors) <= n and set_lag >= lag:
+        return None  # nobody waits for it any more
+    lag = max(lag, int(set_lag))
+    together = max(1, at_once(run) - 1)  # the slow one has the other slot
     gain = (n / (others * max(1.0, n / together))) / (run.actors / seconds)
     advice = f"--set n={n} --set max_lag={lag}"
     if not {"n", "max_lag"} <= run.settings.keys():
         advice = f"appo or impala, with {advice}"
-    return Finding("one straggler", min(gain, without(excess(run))), figure, (advice,))
+    gain = min(gain, without(excess(run)), most_gain(run))
+    return Finding("one straggler", gain, figure, (advice,))

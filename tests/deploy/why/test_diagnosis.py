@@ -234,6 +234,55 @@ def test_a_lower_ratio_saves_what_the_learner_took_and_nothing_else() -> None:
     assert ratio.gain <= 1 / (1 - run.learning - run.share("hand-over"))
 
 
+@pytest.mark.parametrize(
+    ("actors", "inference", "together"), [(2, "actor", 1), (21, "actor", 1), (21, "central", 7)]
+)
+def test_a_straggler_is_found_whoever_evaluates_the_policy(
+    actors: int, inference: str, together: int
+) -> None:
+    """With a server's answers more actors than there are CPUs sample at a time."""
+    run = run_of(actors=actors, slow=9.5, learn=0.01)
+    settings = {"n": actors, "max_lag": 0, "inference": inference}
+    found = findings(
+        Evidence(run, settings, {"learner.update": FREE}, actors, cpus=2, actors_cpu=0.1)
+    )
+    straggler = [each for each in found if each.bottleneck == "one straggler"]
+    if inference == "actor" and actors > 2:
+        assert not straggler, "the others would take turns for as long"
+        return
+    assert straggler[0] == found[0]
+    assert straggler[0].advice == (f"--set n={actors - 1} --set max_lag=11",)
+    assert straggler[0].gain == pytest.approx(9.5 * together / actors, rel=0.01)
+
+
+def test_what_is_set_already_is_not_advised() -> None:
+    run, settings = run_of(actors=4, slow=9.5), {"n": 3, "max_lag": 11}
+    found = findings(Evidence(run, settings, {"learner.update": FREE}, 4, cpus=2))
+    assert "one straggler" not in [each.bottleneck for each in found]
+
+
+def test_of_two_actors_the_slower_one_may_be_the_usual_one() -> None:
+    found = findings(Evidence(run_of(slow=1.7), {"n": 2}, {"learner.update": FREE}, 2, cpus=2))
+    assert "one straggler" not in [each.bottleneck for each in found]
+
+
+def test_a_learner_that_draws_rows_waits_for_no_straggler() -> None:
+    found = findings(Evidence(run_of(actors=4, slow=10.0), {}, {"learner.update": REPLAY}, 4))
+    assert "one straggler" not in [each.bottleneck for each in found]
+
+
+def test_no_more_actors_are_advised_than_sample_at_a_time() -> None:
+    """Four share a CPU, however little each computes."""
+    run = run_of(sample=1.0, learn=0.001, actors=1)
+    found = findings(
+        Evidence(
+            run, {"actors": 1, "inference": "actor"}, {"learner.update": FREE}, 1, cpus=2,
+            actors_cpu=0.01,
+        )
+    )  # fmt: skip
+    assert found[0].advice == ("--actors 8 --set inference=central",)
+
+
 def bottlenecks_of(run: History) -> list[str]:
     return [each.bottleneck for each in findings(Evidence(run, {}, {}, 2, cpus=2))]
 
