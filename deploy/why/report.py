@@ -78,7 +78,9 @@ def report(folder: Path) -> Report:
         best.bottleneck, round(best.gain, 2), best.figure, best.advice,
         {m: {k: round(s, 4) for k, s in kinds.items()} for m, kinds in evidence.shares.items()},
         {f"{charge.member}: {charge.kind}": round(s / whole, 4) for charge, s in ordered},
-        round(evidence.seconds, 3), tuple(found[1:]), _waiting(evidence),
+        round(evidence.seconds, 3),
+        tuple(msgspec.structs.replace(each, gain=round(each.gain, 2)) for each in found[1:]),
+        _waiting(evidence),
     )  # fmt: skip
 
 

@@ -67,3 +67,13 @@ def test_a_journal_that_artos_did_not_write_is_refused(tmp_path: Path) -> None:
     for text in ("", '{"event": "push"}\n{"t": 0.5, "blocked": 0.1}\n'):
         journal.write_text(text)
         assert report(tmp_path).figure == "no update is over yet"
+
+
+def test_all_gains_are_rounded_alike(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    lines = [BEGAN, *updates(2, 1, 0.1, slow=2.03)]
+    (tmp_path / "journal.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    said = report(tmp_path)
+    assert said.others
+    for gain in (said.gain, *(each.gain for each in said.others)):
+        assert gain == round(gain, 2)
