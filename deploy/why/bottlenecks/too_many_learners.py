@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from deploy.why.bottlenecks.learner import WAIT, waits
+from artos.specs.devices import CPU
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
 
+WAIT = 0.002
+"""Seconds that several learners wait for each other to add up their gradients. On CPUs that nobody
+else uses it is 0.3 ms, but the run itself and its actors use some of the same."""
 _LONG = 0.005
 """Seconds that a wait may take where others use the same CPUs; who waits longer does so for
 something else."""
@@ -13,10 +16,24 @@ _LEAST = 1 / 3
 """Of the time that several take: a single learner with a small network takes no less."""
 
 
+def waits(run: Evidence) -> float:
+    """How often several learners wait for each other in an update.
+
+    They do at each step of the optimiser, for what is recorded, and at the end.
+    """
+    steps = 1.0 if run.replays else run.number("epochs", 1.0) * run.number("minibatches", 1.0)
+    return steps + run.number("conjugate_steps", 0.0) + 2
+
+
+def on_cpu(run: Evidence) -> bool:
+    """Whether the learner computes on CPUs."""
+    return bool(run.settings.get("device", CPU) == CPU)
+
+
 def look(run: Evidence) -> Finding | None:
     """One makes it alone."""
     now = run.number("learners", 1.0)
-    if now <= 1 or not run.updates or run.settings.get("device", "cpu") != "cpu":
+    if now <= 1 or not run.updates or not on_cpu(run):
         return None
     each = run.update / waits(run)
     idle = each * (1 - min(1.0, run.learner_cpu)) if run.learner_cpu else 0.0

@@ -160,6 +160,29 @@ def test_who_gets_no_cpu_gets_none_for_several_processes() -> None:
     assert found.gain == pytest.approx(4 / 3, rel=0.02)
 
 
+def starved(learn: float, algorithm: str, settings: Mapping[str, Any]) -> list[str]:
+    """What is found where a learner uses a fifth of a CPU."""
+    run = run_of(learn=learn, sample=0.01)
+    for each in run.members["learner"]:
+        each.cpu = 0.2 * learn
+    evidence = Evidence(
+        run, USUAL | PARTS | settings, {"learner.update": FREE}, 2, cpus=2, algorithm=algorithm
+    )
+    return [text for each in findings(evidence) for text in each.advice]
+
+
+def test_a_learner_of_ours_that_uses_little_of_a_cpu_lacks_one() -> None:
+    """One of the user's own may wait for something else, and several wait at the same time."""
+    assert "--set learners=2" in starved(1.6, "ppo", {})
+    assert not [text for text in starved(0.057, "ppo", {}) if "learners" in text]
+    (own,) = starved(1.6, "mine", {})
+    assert own.endswith("--set learners=4")
+
+
+def test_more_learners_and_fewer_are_not_advised_at_once() -> None:
+    assert starved(0.117, "ppo", {"learners": 2}) == ["--set learners=1"]
+
+
 def test_where_actors_use_all_other_cpus_there_is_none_for_a_learner() -> None:
     run = run_of(learn=0.1, sample=0.1)
     for member in ("actor 0", "actor 1"):
