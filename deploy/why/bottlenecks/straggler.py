@@ -11,6 +11,8 @@ from deploy.why.finding import Finding
 
 _SLOW, _SLOW_OF_TWO = 1.5, 2.0
 """How many times as long as others it takes; of two nobody knows which of them is the usual one."""
+_LEAST_N = 2
+"""With ``n=1`` an actor may have several rounds under way: each makes as many as the others."""
 
 
 def _slowest(run: Evidence) -> tuple[str, float, float] | None:
@@ -38,7 +40,11 @@ def look(run: Evidence) -> Finding | None:
         return None
     slowest, seconds, others = found
     figure = f"a round of {slowest} takes {seconds:.3g} s, one of the others {others:.3g} s"
-    n = max(1, run.actors - 1)
+    n = run.actors - 1
+    if n < _LEAST_N:
+        log = slowest.replace(" ", "-")
+        advice = f"see what slows {slowest} down: artos logs RUN, and artos logs RUN --log {log}"
+        return Finding("one straggler", without(excess(run)), figure, (advice,))
     # While it samples, the others make so many versions: its rows will be that old.
     lag = ceil(seconds / others) + 1
     set_lag = run.number("max_lag", 0.0)
