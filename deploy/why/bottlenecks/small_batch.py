@@ -9,8 +9,9 @@ from deploy.why.finding import Finding
 
 _LITTLE, _MOST = 0.05, 1024.0
 """The share of the time that hand-overs may take, and how much more is done at a time at most."""
-_BIND = "bind"
-"""What of a round takes as long whatever steps it has; the rest may be work for each of them."""
+_PER_STEP, _BIND = ("environment", "inference"), "bind"
+"""What of a round takes longer the more steps it has, and what never does. If the rest is more than
+its steps it is work of the actor's own, maybe for each of them."""
 _ROWS, _SECONDS = 64, 0.003
 """A step of an optimiser on fewer rows that takes less costs what an empty one costs."""
 
@@ -26,19 +27,19 @@ def _rounds(run: Evidence) -> Finding | None:
     if over <= _LITTLE or run.queued >= MUCH:
         return None
     work = run.sampling + run.learning
-    grows = run.sampling - run.share(_BIND)
+    steps = run.share(*_PER_STEP)
+    grows = max(steps, run.sampling - run.share(_BIND) - steps)
     rows, _ = _step_of_optimiser(run)
     costs_the_same = not run.replays and _costs_what_an_empty_one_does(run)
     grows += run.learning * (rows / _ROWS if costs_the_same else 1.0)
     fixed = over + work - grows
     times = doubled(min(_MOST, fixed / max(grows, 1e-9) / _LITTLE))
-    steps = run.steps * times
     figure = (
         f"{over:.0%} of the time work is handed over: a round of {run.steps * run.envs:,} steps "
         f"takes {1e3 * run.round:.3g} ms, an update {1e3 * run.update:.3g} ms"
     )
     gain = without(fixed * (1 - 1 / times))
-    return Finding("small batch", gain, figure, (run.to_set("steps", steps),))
+    return Finding("small batch", gain, figure, (run.to_set("steps", run.steps * times),))
 
 
 def _step_of_optimiser(run: Evidence) -> tuple[float, float]:
