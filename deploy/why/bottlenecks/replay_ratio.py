@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from deploy.tracing.events import HAND_OVER
 from deploy.why.evidence import Evidence, without
 from deploy.why.finding import Finding
-from deploy.why.history import DEVICE, HAND_OVER, NETWORK, is_actor
+from deploy.why.history import DEVICE, NETWORK, is_actor
 
 _SPARE = 0.9
 """Share of what would let both work all the time."""
