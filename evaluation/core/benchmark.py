@@ -49,13 +49,15 @@ class Benchmark:
     what it does. ``measures`` are the folders and files whose change makes its figures those of
     older code; ``within`` adds those of the benchmark itself. ``draw`` writes the figures next to
     the path of a report's file, and returns where they are. ``parts`` are the benchmarks of its
-    single tasks by name, where one alone makes sense.
+    single tasks by name, where one alone makes sense. Of some, whose repetitions are seeds,
+    ``least`` are measured where they are asked for by name; among others as many as of these.
     """
 
     measure: Callable[[int, bool, Say], Results]
     measures: tuple[str, ...] = ()
     draw: Callable[[Report, Path], list[Path]] = bars
     parts: Mapping[str, Benchmark] = field(default_factory=dict)
+    least: int = 1
 
     def within(self, folder: str) -> Benchmark:
         """The same, known to be in this folder, whose files also decide what its figures are."""

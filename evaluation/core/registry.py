@@ -64,6 +64,7 @@ def run(
     repeats: int = REPEATS,
     resume: bool = False,
     task: str = "",
+    least: bool = True,
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
@@ -71,7 +72,8 @@ def run(
     the figures next to it as PNG. ``all``, ``paper`` and ``readme`` run several and add each one's
     name to the file's. A missed goal gives 1, except in a ``quick`` run, whose figures mean
     nothing. After every case what has been measured is written to ``NAME.part``; ``resume`` goes on
-    from there. ``task`` is the only one to measure, by a part of its name.
+    from there. ``task`` is the only one to measure, by a part of its name. ``least``: not fewer
+    than its least repetitions; of several there are ``repeats``.
 
     Raises:
         Refused: there is no benchmark or task of this name, or ``repeats`` is below 1.
@@ -83,7 +85,7 @@ def run(
     if (several := of(name)) and not task:
         return _run_all(several, json_path, quick, repeats, resume)
     benchmark, path = chosen(name, task), json_path or file_of(name, task, quick)
-    repeats = 1 if quick else repeats
+    repeats = 1 if quick else max(repeats, benchmark.least if least else 1)
     # Before it runs: what is edited during the run was not measured.
     asked = Asked.now(benchmark.measures, repeats, quick)
     part = path.with_suffix(".part")
@@ -149,7 +151,9 @@ def _run_all(
     statuses, faults = list[int](), list[str]()
     for name in names:
         try:
-            statuses.append(run(name, _beside(json_path, name), quick, repeats, resume))
+            statuses.append(
+                run(name, _beside(json_path, name), quick, repeats, resume, least=False)
+            )
         except Exception as error:
             faults.append(f"{name} could not be measured: {type(error).__name__}: {error}")
             _say(faults[-1])

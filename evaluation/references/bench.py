@@ -57,7 +57,7 @@ _SIDES = {
 
 
 def of(name: str, tasks: Mapping[str, Task], least: int = SEEDS) -> Benchmark:
-    """The benchmark of these tasks, with ``least`` seeds or more; any of them may be chosen."""
+    """The benchmark of these tasks, with ``least`` seeds by its name; any of them may be chosen."""
     several = tasks.items() if len(tasks) > 1 else ()
     parts = {one: of(f"{name}, {one}", {one: task}, least) for one, task in several}
     measures = (
@@ -67,21 +67,20 @@ def of(name: str, tasks: Mapping[str, Task], least: int = SEEDS) -> Benchmark:
         "evaluation/references",
     )
     draw = partial(figures.draw_all, tasks)
-    return Benchmark(partial(measure, name, tasks, least), measures, draw, parts)
+    return Benchmark(partial(measure, name, tasks), measures, draw, parts, least)
 
 
 def measure(
-    called: str, tasks: Mapping[str, Task], least: int, repeats: int, quick: bool, say: Say = print
+    called: str, tasks: Mapping[str, Task], repeats: int, quick: bool, say: Say = print
 ) -> Results:
-    """Train every task with ``repeats`` seeds, at least so many; ``quick`` shows that it runs."""
-    seeds = 1 if quick else max(repeats, least)
-    results = Results(called, seeds)
+    """Train every task with ``repeats`` seeds; ``quick`` only shows that it runs."""
+    results = Results(called, repeats)
     contestants = [
         each
         for name, task in tasks.items()
         for each in _contestants(name, task, results, quick, say)
     ]
-    alternate(results, contestants, seeds, say)
+    alternate(results, contestants, repeats, say)
     for name, task in tasks.items():
         mine, theirs = (results.kept.get(who(name, s), []) for s in (OURS, task.rival))
         for side, curves in ((OURS, mine), (task.rival, theirs)):
@@ -93,8 +92,8 @@ def measure(
         if mine and theirs:
             _compare_curves(results, name, task.low, mine, theirs)
         fewest, notes = min(len(mine), len(theirs)), list[str]()
-        if fewest < seeds:
-            notes.append(f"one of the two has {fewest} of {seeds} curves")
+        if fewest < repeats:
+            notes.append(f"one of the two has {fewest} of {repeats} curves")
             for case, (_, _, unit) in goals.items():
                 results.missed(f"{case}: {name}", unit, notes[0])
         if task.bar is not None and mine and theirs:

@@ -34,18 +34,17 @@ def of(name: str, lags: Sequence[int]) -> Benchmark:
     several = lags if len(lags) > 1 else ()
     parts = {task(lag): of(f"{name}, {task(lag)}", (lag,)) for lag in several}
     measures = (*MEMBERS, "evaluation/baselines/one_file_grpo.py")
-    return Benchmark(partial(measure, name, lags), measures, parts=parts)
+    return Benchmark(partial(measure, name, lags), measures, parts=parts, least=SEEDS)
 
 
 def measure(
     called: str, lags: Sequence[int], repeats: int, quick: bool, say: Say = print
 ) -> Results:
-    """Train with ``repeats`` seeds, at least five; ``quick`` only shows that it runs."""
-    seeds = 1 if quick else max(repeats, SEEDS)
-    results = Results(called, seeds)
+    """Train with ``repeats`` seeds; ``quick`` only shows that it runs."""
+    results = Results(called, repeats)
     most = QUICK_MOST if quick else MOST
     contestants = [each for lag in lags for each in _contestants(lag, results, most)]
-    alternate(results, contestants, seeds, say)
+    alternate(results, contestants, repeats, say)
     for lag in lags:
         mine, theirs = (updates(lag, side) for side in SIDES)
         results.compare(mine, theirs, GOAL, "at most")

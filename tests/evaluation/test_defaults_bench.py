@@ -30,7 +30,7 @@ def measured(returns: Sequence[float | None], monkeypatch: pytest.MonkeyPatch) -
         return call
 
     monkeypatch.setattr(bench, "ours", answered)
-    return bench.measure(1, False, lambda _: None).report()
+    return bench.measure(bench.SEEDS, False, lambda _: None).report()
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_one_run_that_differs_is_kept_and_misses_the_goal(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(bench, "trial", tried)
     monkeypatch.setattr(bench, "CASES", {"PPO, two replicas": CASES["PPO, two replicas"]})
-    found = bench.measure(3, False, lambda _: None).report()
+    found = bench.measure(bench.RUNS, False, lambda _: None).report()
     [differs] = [row for row in found.rows if row.group.startswith("runs that did not")]
     assert (differs.n, differs.median, differs.holds) == (bench.RUNS, 0.0, False)
     assert "ppo-two-replicas-2: done" in differs.note

@@ -64,7 +64,7 @@ def test_a_task_with_a_bar_is_judged_by_the_steps_of_both(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: answered("ours"))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: answered("theirs"))
-    found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
+    found = bench.of("toy", {"toy": task}).measure(bench.SEEDS, False, lambda _: None).report()
     rows = {row.case: row for row in found.rows}
     assert rows[f"{bench.BAR} 10: {OURS}, toy"].median == 300
     assert rows[f"{bench.BAR} 10: {SB3}, toy"].values == (200.0,) * bench.SEEDS
@@ -94,7 +94,7 @@ def test_whole_curves_are_as_high(
 
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: answered(next(left)))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: answered(theirs))
-    found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
+    found = bench.of("toy", {"toy": task}).measure(bench.SEEDS, False, lambda _: None).report()
     rows = {row.case: row for row in found.rows}
     assert rows[f"{bench.ABREAST}: toy"].holds
     told = rows[f"{bench.HEIGHT}: toy"]
@@ -123,7 +123,7 @@ def test_a_bar_that_is_never_reached(
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: answered("ours"))
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: lambda: answered("theirs"))
     measured = bench.of("toy", {"toy": task})
-    report = measured.measure(2, False, lambda _: None).report()
+    report = measured.measure(bench.SEEDS, False, lambda _: None).report()
     rows = {row.case: row for row in report.rows}
     judged = rows[f"{bench.SLOWER}: toy"]
     assert (judged.median, judged.holds) == (ratio, holds)
@@ -174,7 +174,7 @@ def test_a_task_is_not_judged_by_fewer_seeds(
     asked = list[int]()
     monkeypatch.setattr(bench, "ours", lambda *_, **__: lambda: good)
     monkeypatch.setattr(bench, "baseline", lambda *_, **__: failing)
-    found = bench.of("toy", {"toy": task}).measure(2, False, lambda _: None).report()
+    found = bench.of("toy", {"toy": task}).measure(bench.SEEDS, False, lambda _: None).report()
     judged = [row for row in found.rows if row.goal is not None]
     assert len(judged) == missed(found) == (2 if bar is None else 1)
     for row in judged:

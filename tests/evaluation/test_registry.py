@@ -198,10 +198,33 @@ def test_throughput_compares_like_with_like_and_each_rival_at_its_best():
     }
 
 
+def test_seeds_that_a_proof_needs_are_measured_by_its_name_and_not_among_others(
+    monkeypatch, tmp_path
+):
+    seeds = []
+
+    def measure(repeats, quick, say):
+        seeds.append(repeats)
+        return Results("toy", repeats)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(registry.BENCHMARKS, "toy", Benchmark(measure, draw=lambda *_: [], least=5))
+    monkeypatch.setattr(registry, "of", lambda name: ["toy"] if name == "all" else [])
+    for name, repeats, quick in (
+        ("toy", 3, False),
+        ("toy", 7, False),
+        ("all", 3, False),
+        ("toy", 3, True),
+    ):
+        registry.run(name, quick=quick, repeats=repeats)
+    assert seeds == [5, 7, 3, 1]
+
+
 def test_one_that_cannot_be_measured_keeps_nobody_from_it(monkeypatch, tmp_path, capsys):
     done = []
 
-    def run(name, *_):
+    def run(name, *_, least):
+        assert not least
         if name == "buffer":
             raise Stale(tmp_path / "buffer.part", "of another commit")
         done.append(name)

@@ -28,7 +28,7 @@ def measured(needed: dict[str, list[float]], monkeypatch: pytest.MonkeyPatch) ->
         return lambda: Answer(found, {})
 
     monkeypatch.setattr(bench, "ours", answered)
-    return bench.of("toy", (0, 4)).measure(1, False, lambda _: None).report()
+    return bench.of("toy", (0, 4)).measure(bench.SEEDS, False, lambda _: None).report()
 
 
 def test_updates_are_compared_for_each_lag(monkeypatch: pytest.MonkeyPatch) -> None:

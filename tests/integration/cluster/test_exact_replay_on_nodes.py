@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from clusters import Cluster
 from elastic import needs_criu
-from guessing import GUESSING
 from helpers import ROOT
+from served_guesses import GUESSING
 
 from artos.errors import Refused
 from artos.runs.answers import files

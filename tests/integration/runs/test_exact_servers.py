@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from guessing import GUESSING
 from helpers import ROOT
 from named import LEARNER, acting
 from real_runs import Artos, kill_each
+from served_guesses import GUESSING
 
 from artos.errors import Refused
 from artos.runs.answers import files
