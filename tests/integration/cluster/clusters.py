@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -164,24 +164,21 @@ class Cluster:
     @contextmanager
     def frozen(self, node: str) -> Iterator[None]:
         """Meanwhile nothing on the node goes on, as if its link was cut."""
-        executor = psutil.Process(self.executors[node].pid)
-        there = [executor, *below(executor.pid)]
-        for process in there:
-            process.suspend()
+        there = _suspended(self.executors[node].pid)
         try:
             yield
         finally:
             for process in there:
-                process.resume()
+                with suppress(psutil.NoSuchProcess):  # it had ended before
+                    process.resume()
 
     def kill_node(self, node: str) -> None:
         """SIGKILL everything there is on the node."""
         executor = self.executors.pop(node)
-        there = [psutil.Process(executor.pid), *below(executor.pid)]
+        there = _suspended(executor.pid)  # so nobody does anything on seeing another die
         for process in there:
-            process.suspend()  # so nobody does anything on seeing another die
-        for process in there:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         executor.wait(PATIENCE)
         _, alive = psutil.wait_procs(there, PATIENCE)  # each may hold the lock of the memory
         assert not alive
@@ -297,3 +294,14 @@ class Cluster:
         reap_orphans()
         self.messenger.close(0.0)
         self._socket.unlink(missing_ok=True)
+
+
+def _suspended(pid: int) -> list[psutil.Process]:
+    """A process and all below it, stopped, also those that were started meanwhile."""
+    there: list[psutil.Process] = []
+    while new := [each for each in (psutil.Process(pid), *below(pid)) if each not in there]:
+        for process in new:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        there += new
+    return there
