@@ -75,7 +75,7 @@ def test_what_can_be_is_forked_and_its_image_holds_what_the_others_have_not(
     found = run.done()
     assert found["starts"]["fork"]["count"] == 3
     assert found["starts"]["restore"]["count"] >= 3
-    assert "waits in memory" not in run.said, "an image of all its memory has 150 MB"
+    assert "--set image_mb=N" not in run.said, "an image of all its memory has 150 MB"
     assert_nothing_left(home)
 
 
