@@ -161,7 +161,7 @@ def test_rounds_that_end_early_on_a_node_that_is_lost(cluster: Cluster, code: Pa
     """It is replayed, or refused if several were under way there of which rows came, not ends."""
     shutil.copy(ROOT / "docs" / "examples" / "my_es.py", code)
     with cluster.slowly():
-        begin(cluster, "my_es.py:workload", total_steps=0, total_updates=60, envs=4)
+        begin(cluster, "my_es.py:workload", total_steps=0, total_updates=10**6, envs=4)
         cluster.until_update(5)
         actor = cluster.member(cluster.executors["w1"], "actor-0.log")
         assert actor is not None
@@ -170,9 +170,10 @@ def test_rounds_that_end_early_on_a_node_that_is_lost(cluster: Cluster, code: Pa
         cluster.kill_node("w2")
         cluster.place({0: "w1", 1: "w1"}, "w2", why="it was silent for 15 s")
         cluster.until_update(cluster.updates() + 5)
+        cluster.stop()
     summary = cluster.finish()
     try:
-        assert_exact(cluster, summary)
+        assert_exact(cluster, summary, "interrupted")
     except Refused as refused:
         assert "only the node knew where they ended" in str(refused)  # noqa: PT017  # either is right
 
