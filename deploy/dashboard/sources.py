@@ -255,12 +255,13 @@ class OfHead(Closing):
         with self._lock:
             client = self._idle.pop() if self._idle else None
         client = client or self._connect()
-        goes_on = False  # one that got no answer keeps what it has asked, and asks it yet
+        goes_on = True
         try:
-            found = question(client)
-            goes_on = True
+            return question(client)
         except (Refused, NoHead):
-            goes_on = True
+            raise
+        except BaseException:
+            goes_on = False  # it got no answer, keeps what it has asked, and asks it yet
             raise
         finally:
             with self._lock:
@@ -268,7 +269,6 @@ class OfHead(Closing):
                     self._idle.append(client)
             if not goes_on:
                 client.close()
-        return found
 
     def close(self) -> None:
         """Close the connections, those in use once they are not; twice is fine."""

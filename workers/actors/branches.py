@@ -131,14 +131,13 @@ class Branches(Closing):
 
     def look(self) -> None:
         """Hand on what waits, and finish what is over. Called a few times a second."""
+        now = self._clock.now()
+        for each in [each for each in self._under_way if each.due <= now]:
+            self._cut(each, each.cut or _LATE.format(each.order.seconds))
         for each in tuple(self._under_way):
             if each not in self._under_way:
                 continue  # what is prepared below looks here, too, and has finished it
             record = self._records[each.member]
-            if each.due <= self._clock.now():
-                self._cut(each, each.cut or _LATE.format(each.order.seconds))
-            if each not in self._under_way:
-                continue
             if not each.sent:
                 if record.state in _HEARS:
                     try:
