@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from artos.policies.encoders import Encoder
-from artos.policies.relu_mlp import Passed, ReluMlp
+from artos.policies.relu_mlp import Passed, ReluMlp, grads
 from artos.policies.values import QNetwork
 from artos.system.overriding import has_own
 
@@ -44,8 +44,11 @@ class AnalyticValues:
 
         Given those of what ``evaluate`` returned last, (B, choices).
         """
-        advantage, *value = self._passed
-        for passed in value:
-            passed.write(gradient.sum(1, keepdim=True))
+        advantage, *value = (
+            (p, grads(n.layers)) for p, n in zip(self._passed, self._nets, strict=True)
+        )
+        for passed, into in value:
+            passed.write(gradient.sum(1, keepdim=True), into)
             gradient = gradient - gradient.mean(1, keepdim=True)
-        advantage.write(gradient)
+        passed, into = advantage
+        passed.write(gradient, into)

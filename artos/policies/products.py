@@ -39,6 +39,13 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return _product(a, b) if b.shape[-1] >= a.shape[-2] else _product(b.mT, a.mT).mT
 
 
+def layer(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The ReLU of what ``affine`` returns."""
+    if _by_onednn(x, weight):
+        return _onednn(x, weight, bias.flatten(), "relu")
+    return affine(x, weight, bias).relu_()
+
+
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """``x @ weight.mT + bias`` of (…, n, in), (…, out, in) and (…, 1, out), without gradients."""
     if _by_onednn(x, weight):
@@ -88,8 +95,8 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     return _onednn(a, b.mT, None) if _by_onednn(a, b.mT) else a @ b
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None, after: str = "none") -> Tensor:
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, after, [], "")
     return found
 
 
@@ -99,10 +106,10 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     Compiled code and autocast have ways of their own.
     """
     return (
-        not torch.compiler.is_compiling()  # first, as an exported program takes any number of rows
+        _ONEDNN_IS_FASTER
+        and not torch.compiler.is_compiling()  # before sizes: an exported program takes any
         and worth_a_call(x.shape[0], weight)
         and x.dim() == 2
         and weight.dtype == torch.float32 == x.dtype
         and not torch.is_autocast_enabled("cpu")
-        and _ONEDNN_IS_FASTER
     )

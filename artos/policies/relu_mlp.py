@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from artos.policies.products import affine, product, worth_a_call
+from artos.policies.products import affine, layer, product, worth_a_call
 
 Layers = Sequence[Tensor]
 """Weights (…, out, in) and biases (out,) or (…, 1, out), alternating."""
@@ -105,27 +105,51 @@ class _Seen:
         self.weights = [*(weight.to(dtype) for weight in layers[:-2:2]), layers[-2]]
         self.inputs = [x.expand(*layers[0].shape[:-2], -1, -1)]
         for weight, bias in zip(self.weights[:-1], layers[1:-2:2], strict=True):
-            self.inputs.append(affine(self.inputs[-1], weight, bias.to(dtype)).relu_())
+            self.inputs.append(layer(self.inputs[-1], weight, bias.to(dtype)))
         self.out = affine(self.inputs[-1].float(), layers[-2], layers[-1])
 
 
 class Passed:
-    """Outputs ``out`` of one network for (B, width), in float32, and gradients without autograd."""
+    """Outputs ``out`` of one network for (B, width), in float32, and gradients without autograd.
 
-    def __init__(self, layers: Layers, x: Tensor) -> None:
-        self._layers, self._seen = layers, _Seen(torch.float32, layers, x)
-        self.out = self._seen.out
+    The last columns may be given apart, as ``more``.
+    """
 
-    def write(self, gradient: Tensor) -> None:
-        """Write the gradients of all layers into their ``grad``, given that of ``out``.
+    def __init__(self, layers: Layers, x: Tensor, more: Tensor | None = None) -> None:
+        self._layers, self._split = layers, x.shape[1]
+        seen = x if more is None else torch.cat((x, more), 1)
+        self._seen = [seen]
+        for at in range(0, len(layers) - 2, 2):
+            seen = layer(seen, layers[at], layers[at + 1])
+            self._seen.append(seen)
+        self.out = affine(seen, layers[-2], layers[-1])
 
-        Those of frozen ones are 0, as they were.
+    def write(self, gradient: Tensor, into: Sequence[Tensor | None]) -> Tensor:
+        """Write the gradients of weights and biases, given that of ``out``; None: not of that.
+
+        Returns that of what comes out of the first layer's product.
         """
-        seen, wanted = self._seen, [False, False, *(each.requires_grad for each in self._layers)]
-        found = _gradients(gradient, seen.inputs, seen.weights, torch.float32, 0, wanted)
-        for layer, each in zip(self._layers, found[2:], strict=True):
-            if layer.requires_grad:
-                layer.grad.copy_(each)  # type: ignore[arg-type, union-attr]  # both are there
+        layers = self._layers
+        for at in reversed(range(0, len(layers), 2)):
+            weight, bias = into[at], into[at + 1]
+            if bias is not None:
+                bias.copy_(gradient.sum(0))
+            if weight is not None:
+                weight.copy_(product(gradient.t(), self._seen[at // 2]))
+            if at:
+                before = product(gradient, layers[at])
+                gradient = torch.ops.aten.threshold_backward(before, self._seen[at // 2], 0.0)
+        return gradient
+
+    def of_more(self, gradient: Tensor) -> Tensor:
+        """The gradient of ``more``, given that of ``out``."""
+        before = self.write(gradient, [None] * len(self._layers))
+        return product(before, self._layers[0][:, self._split :])
+
+
+def grads(layers: Layers) -> list[Tensor | None]:
+    """Where the gradients of weights and biases are; None of those that are frozen."""
+    return [each.grad if each.requires_grad else None for each in layers]
 
 
 class _Pass(torch.autograd.Function):

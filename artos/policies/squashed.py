@@ -104,17 +104,32 @@ class _Squashed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        kept = log_std.clamp(_LOWEST, _HIGHEST)
-        actions, logs, random = _squashed(mean, kept, noise)
-        ctx.save_for_backward(actions, random, kept == log_std)
+        actions, logs, *kept = squashed(mean, log_std, noise)
+        ctx.save_for_backward(actions, *kept)
         return actions, logs
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, of_actions: Tensor, of_logs: Tensor) -> tuple[Tensor | None, ...]:
-        actions, random, inside = ctx.saved_tensors
-        before = of_actions * (1 - actions.square()) + 2 * of_logs * actions
-        return before, (before * random - of_logs) * inside, None
+        return *squashed_gradients(ctx.saved_tensors, of_actions, of_logs), None
+
+
+def squashed(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, ...]:
+    """Actions, the terms of their log probabilities, and what else ``squashed_gradients`` takes."""
+    kept = log_std.clamp(_LOWEST, _HIGHEST)
+    return *_squashed(mean, kept, noise), kept == log_std
+
+
+def squashed_gradients(
+    kept: Sequence[Tensor], of_actions: Tensor, of_logs: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Of means and logarithms of deviations, given those of actions and of the terms; (B, size).
+
+    ``kept`` are the actions, and what ``squashed`` returned behind the terms.
+    """
+    actions, random, inside = kept
+    before = of_actions * (1 - actions.square()) + 2 * of_logs * actions
+    return before, (before * random - of_logs) * inside
 
 
 class Deterministic(nn.Module):

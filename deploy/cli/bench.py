@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         nargs="?",
-        help="a benchmark, or all, paper or readme (those of its rows); without one, lists them",
+        help="a benchmark, or several: all, seeds, paper or readme; without one, lists them",
     )
     parser.add_argument(
         "--json",

@@ -49,8 +49,8 @@ class Benchmark:
     what it does. ``measures`` are the folders and files whose change makes its figures those of
     older code; ``within`` adds those of the benchmark itself. ``draw`` writes the figures next to
     the path of a report's file, and returns where they are. ``parts`` are the benchmarks of its
-    single tasks by name, where one alone makes sense. Of some, whose repetitions are seeds,
-    ``least`` are measured where they are asked for by name; among others as many as of these.
+    single tasks by name, where one alone makes sense. ``least``: fewest repetitions, more than one
+    where these are seeds and a proof needs so many.
     """
 
     measure: Callable[[int, bool, Say], Results]

@@ -28,9 +28,10 @@ from evaluation.core.report import Report, missed, print_table, read_json, write
 
 FOLDER = Path("bench-results")
 REPEATS = 3
-ALL, PAPER, README = "all", "paper", "readme"
-"""Several: all but those of the paper, those of the paper, which take a day, and those that the
-rows of the README come from."""
+ALL, SEEDS, PAPER, README = "all", "seeds", "paper", "readme"
+SEVERAL = (ALL, SEEDS, PAPER, README)
+"""All that measure speed and what is held, those whose repetitions are seeds, those of the paper,
+which take a day, and those that the rows of the README come from."""
 
 
 def _discovered() -> dict[str, Benchmark]:
@@ -64,16 +65,14 @@ def run(
     repeats: int = REPEATS,
     resume: bool = False,
     task: str = "",
-    least: bool = True,
 ) -> int:
     """Run a benchmark: print its table, write JSON and figures; returns 0 if every goal holds.
 
     The JSON goes to ``json_path`` (default: ``bench-results/NAME.json``, or ``NAME-quick.json``),
-    the figures next to it as PNG. ``all``, ``paper`` and ``readme`` run several and add each one's
-    name to the file's. A missed goal gives 1, except in a ``quick`` run, whose figures mean
+    the figures next to it as PNG. The names of ``SEVERAL`` run several and add each one's name to
+    the file's. A missed goal gives 1, except in a ``quick`` run, whose figures mean
     nothing. After every case what has been measured is written to ``NAME.part``; ``resume`` goes on
-    from there. ``task`` is the only one to measure, by a part of its name. ``least``: not fewer
-    than its least repetitions; of several there are ``repeats``.
+    from there. ``task`` is the only one to measure, by a part of its name.
 
     Raises:
         Refused: there is no benchmark or task of this name, or ``repeats`` is below 1.
@@ -85,7 +84,7 @@ def run(
     if (several := of(name)) and not task:
         return _run_all(several, json_path, quick, repeats, resume)
     benchmark, path = chosen(name, task), json_path or file_of(name, task, quick)
-    repeats = 1 if quick else max(repeats, benchmark.least if least else 1)
+    repeats = 1 if quick else max(repeats, benchmark.least)
     # Before it runs: what is edited during the run was not measured.
     asked = Asked.now(benchmark.measures, repeats, quick)
     part = path.with_suffix(".part")
@@ -120,7 +119,7 @@ def chosen(name: str, task: str = "") -> Benchmark:
         Refused: there is no such benchmark, none such task, or more than one.
     """
     if name not in BENCHMARKS and not (task and of(name)):
-        known = (*BENCHMARKS, ALL, PAPER, README)
+        known = (*BENCHMARKS, *SEVERAL)
         hint = closest(name, known)
         raise Refused([f"unknown benchmark {name!r}{hint} (have {', '.join(known)})"])
     if not task:
@@ -151,9 +150,7 @@ def _run_all(
     statuses, faults = list[int](), list[str]()
     for name in names:
         try:
-            statuses.append(
-                run(name, _beside(json_path, name), quick, repeats, resume, least=False)
-            )
+            statuses.append(run(name, _beside(json_path, name), quick, repeats, resume))
         except Exception as error:
             faults.append(f"{name} could not be measured: {type(error).__name__}: {error}")
             _say(faults[-1])
@@ -176,7 +173,9 @@ def of(name: str) -> list[str]:
     if name == README:
         return [*dict.fromkeys(line.benchmark for line in lines())]
     redone = [one for one in BENCHMARKS if one.startswith(f"{PAPER}-")]
-    return {PAPER: redone, ALL: [o for o in BENCHMARKS if o not in redone]}.get(name, [])
+    seeds = [one for one, benchmark in BENCHMARKS.items() if benchmark.least > 1]
+    others = [one for one in BENCHMARKS if one not in (*redone, *seeds)]
+    return {PAPER: redone, SEEDS: seeds, ALL: others}.get(name, [])
 
 
 def _beside(path: Path | None, name: str) -> Path | None:
@@ -201,7 +200,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
-        names = (*BENCHMARKS, ALL, PAPER, README)
+        names = (*BENCHMARKS, *SEVERAL)
         if given := [word for word in bench.words_of(options) if word != f"--json={bench.PRINTED}"]:
             raise Refused(
                 [f"{' '.join(given)}: say first what to measure: artos bench NAME "

@@ -158,9 +158,13 @@ class Contestants:
     # -- over a link ---------------------------------------------------------------------------
 
     def over(self, speed: str) -> Iterator[Contestant]:
-        """Over one link: ARTOS with all features, each off, and none; and the other libraries."""
+        """Over one link: ARTOS with all features, each off, and none; and the other libraries.
+
+        Single features are off on the fastest and on the slowest link only.
+        """
         for who, off in VARIANTS.items():
-            yield self._mine(who, off, speed)
+            if speed in (UNTHROTTLED, SLOWEST) or who in (OURS, NO_PIPELINE, NOTHING):
+                yield self._mine(who, off, speed)
         yield self._linked(
             SOCKETS, "pipelining.sockets_side", speed, rate=speed == UNTHROTTLED, sample=True
         )

@@ -48,7 +48,7 @@ class Size:
     stable: int
 
 
-FULL, QUICK = Size(40, 7), Size(4, 1)
+FULL, QUICK = Size(24, 7), Size(4, 1)
 
 
 def runs_of(slots: int, updates: int) -> dict[str, tuple[str, ...]]:

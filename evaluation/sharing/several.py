@@ -1,4 +1,4 @@
-"""Several copies of one measurement, at once or one after the other, as one measurement."""
+"""Several copies of one measurement, at once, as one measurement."""
 
 from __future__ import annotations
 
@@ -19,17 +19,6 @@ def at_once(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
             waiting = [threads.submit(single) for _ in range(count)]
             answers = [each.result() for each in waiting]
             return merged(answers, time.perf_counter() - began)
-
-    return measure
-
-
-def in_turn(single: Callable[[], Answer], count: int) -> Callable[[], Answer]:
-    """So many copies, one after the other."""
-
-    def measure() -> Answer:
-        began = time.perf_counter()
-        answers = [single() for _ in range(count)]
-        return merged(answers, time.perf_counter() - began)
 
     return measure
 

@@ -12,7 +12,7 @@ from evaluation.core.report import Ratio, Results
 from evaluation.core.runner import Answer
 from evaluation.sharing import bench, figures
 from evaluation.sharing.ideal import cpu_seconds, ideal
-from evaluation.sharing.several import at_once, in_turn, merged
+from evaluation.sharing.several import at_once, merged
 
 
 def answer(update: float = 3.0, held: float = 5.0) -> Answer:
@@ -27,15 +27,14 @@ def test_what_is_held_is_added_and_update_times_are_averaged() -> None:
     assert found.versions == {"torch": "2"}
 
 
-@pytest.mark.parametrize("how", [at_once, in_turn])
-def test_each_copy_is_measured(how) -> None:
+def test_each_copy_is_measured() -> None:
     measured: list[Answer] = []
 
     def single() -> Answer:
         measured.append(answer())
         return measured[-1]
 
-    assert how(single, 3)().rates["held_cpu_s"] == 15.0
+    assert at_once(single, 3)().rates["held_cpu_s"] == 15.0
     assert len(measured) == 3
 
 
@@ -85,6 +84,17 @@ def test_a_script_of_rays_has_a_device_to_its_end_and_tells_the_mean_update(
         key: measured.median(bench.named("SAC", 4, bench.RAY_BY_TWO, key)) for key in bench.MEASURES
     }
     assert (found["held_device_s"], found["makespan_s"], found["update_s"]) == (6.0, 9.0, 1.5)
+
+
+def test_several_in_turn_take_as_many_times_what_one_takes(measured: Results) -> None:
+    def of(who: str, count: int) -> list[float | None]:
+        return [measured.median(bench.named("PPO", count, who, key)) for key in bench.MEASURES]
+
+    assert of(bench.RAY, 1) == [1.5, 9.0, 4.0, 3.0, 6.0]
+    assert of(bench.RAY_IN_TURN, 4) == [1.5, 36.0, 16.0, 12.0, 24.0]
+    one = measured.median(bench.named("PPO", 1, bench.OURS, "makespan_s"))
+    assert one
+    assert measured.median(bench.named("PPO", 4, bench.IN_TURN, "makespan_s")) == 4 * one
 
 
 def test_what_several_hold_is_compared_with_what_has_no_more_devices(measured: Results) -> None:

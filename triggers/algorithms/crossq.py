@@ -14,13 +14,13 @@ from artos.envs.spec import EnvSpec
 from artos.learners.off_policy import Obs
 from artos.learners.optimisers import Adam
 from artos.learners.settings import ReplaySettings, builder, learner
+from artos.learners.soft import SoftLearner, SoftSettings
 from artos.learners.summed import mean_of_all
 from artos.policies.encoders import normalizers
 from artos.policies.renormed import RenormCritics, RenormGaussian
 from artos.runs.plan import Plan
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import critics_workload, replay_actor
-from triggers.algorithms.sac import SoftLearner, SoftSettings
 
 _BETAS = (0.5, 0.999)
 _COMPILED = (

@@ -144,36 +144,55 @@ class OwnLoss(DQN):
         return super().loss(*given)
 
 
+class OwnPolicyLoss(SAC):
+    def _policy_loss(self, *given: Any) -> Any:
+        return super()._policy_loss(*given)
+
+
+ALIKE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "dqn": (DQN, OwnLoss, {}),
+    "dqn, dueling": (DQN, OwnLoss, {"dueling": True}),
+    "sac": (partial(SAC, hidden=SIDES), partial(OwnPolicyLoss, hidden=SIDES), {}),
+}
+
+
 @pytest.mark.parametrize("share", [1.0, 0.25])
-@pytest.mark.parametrize("dueling", [False, True])
-def test_dqn_steps_without_autograd_as_with_it(
-    dueling: bool, share: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("which", ALIKE)
+def test_steps_without_autograd_are_as_with_it(
+    which: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, policy = [], partial(QNetwork, dueling=dueling)
-    for kind in (DQN, OwnLoss):
-        monkeypatch.setitem(KINDS, "dqn", (kind, policy, DISCRETE))
-        learner = made("dqn")
+    *kinds, more = ALIKE[which]
+    left, name = [], which[:3]
+    _, policy, spec = KINDS[name]
+    for kind in kinds:
+        monkeypatch.setitem(KINDS, name, (kind, partial(policy, **more), spec))
+        learner = made(name)
         learner.replicas.share = share
-        assert (learner._analytic is None) == (kind is OwnLoss)
-        metrics = [learner.update(a_batch(DISCRETE, seed), CALL) for seed in range(3)]
-        left.append((learner.network.values.clone(), metrics))
+        assert (learner._analytic is None) == (kind is kinds[1])
+        metrics = [learner.update(a_batch(spec, seed), CALL) for seed in range(3)]
+        networks = (learner.network, *learner.owned.values())
+        left.append(([each.values.clone() for each in networks], metrics))
         learner.replicas.share = 1.0
-    torch.testing.assert_close(*left, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(*left, atol=1e-5, rtol=1e-3)
 
 
-def test_frozen_weights_of_a_dqn_stay() -> None:
-    learner = made("dqn")
-    frozen, *learned = learner.module.parameters()
+@pytest.mark.parametrize(
+    ("name", "network"), [("dqn", "network"), ("sac", "network"), ("sac", "critics")]
+)
+def test_frozen_weights_stay(name: str, network: str) -> None:
+    learner = made(name)
+    frozen, *learned = getattr(learner, network).module.parameters()
     frozen.requires_grad_(False)
     at = [each.clone() for each in (frozen, *learned)]
-    learner.update(a_batch(DISCRETE), CALL)
+    learner.update(a_batch(KINDS[name][2]), CALL)
     assert learner._analytic is not None
     assert torch.equal(frozen, at[0])
     assert not torch.equal(learned[-1], at[-1])
 
 
-def test_a_dqn_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
-    batch, before, after = a_batch(DISCRETE), made("dqn"), made("dqn")
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_what_goes_on_from_a_snapshot_steps_its_own_network(name: str) -> None:
+    batch, before, after = a_batch(KINDS[name][2]), made(name), made(name)
     before.update(batch, CALL)
     after.network.values.copy_(before.network.values)
     after.go_on(before.snapshot())
@@ -185,8 +204,10 @@ def test_a_dqn_that_goes_on_from_a_snapshot_steps_its_own_network() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"bfloat16": True}, {"compile": "on"}])
-def test_what_is_asked_of_autograd_is_left_to_it(setting: dict[str, Any]) -> None:
-    assert made("dqn", **setting)._analytic is None
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_what_is_asked_of_autograd_is_left_to_it(name: str, setting: dict[str, Any]) -> None:
+    assert made(name, **setting)._analytic is None
+    assert made("sac-discrete")._analytic is None
 
 
 def test_the_target_of_dqn_moves_when_it_is_due() -> None:
