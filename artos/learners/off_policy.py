@@ -20,10 +20,12 @@ from artos.learners.settings import (
     settings_of_learner,
 )
 from artos.learners.torch_learner import TorchLearner
+from artos.policies.analytic_critics import AnalyticClimb, AnalyticCritics, Policy
 from artos.policies.critics import Critics
 from artos.policies.encoders import Normalizer, normalizers
 from artos.protocol.invocations import Invoke
 from artos.specs.configuration import Changeable
+from artos.system.overriding import has_own
 
 Obs = dict[str, Tensor]
 CRITIC_LR = Changeable("critic_lr", gt=0)
@@ -110,6 +112,34 @@ class OffPolicyLearner(TorchLearner):
         critics = Critics(self.context.spec, hidden, count=count, out=out, normalize=scaled)
         self.critics = self.own("critics", critics, lr=lr)
         self.targets = self.own("targets", copy.deepcopy(critics))
+
+    def written_down(
+        self, policy: Policy | None, known: type, *others: str
+    ) -> AnalyticClimb[Policy] | None:
+        """How to do without autograd; None where it is needed.
+
+        So it is if one of the losses, or of ``others``, is another one than that of ``known``.
+        """
+        changed = has_own(type(self), known, "_critic_loss", "_policy_loss", "step", *others)
+        if changed or self.settings.bfloat16 or self.compile == "on":
+            return None
+        return AnalyticClimb.of(policy, self.critics.module, self.targets.module)
+
+    def fit(
+        self, critics: AnalyticCritics, obs: Obs, rows: Mapping[str, Tensor], wanted: Tensor,
+        slope: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """A step of the critics on ``slope`` times half the squared errors, without autograd.
+
+        Returns the loss before it, the errors (count, n) and the mean value.
+        """
+        actions = self.module.bounds.unit(rows["actions"])
+        found = critics.evaluate(obs, actions)
+        errors = found - wanted
+        felt = slope * rows["weights"] * errors
+        critics.backward(felt * (self.replicas.share / len(actions)))
+        self.critics.step_written()
+        return 0.5 * (felt * errors).sum(0).mean(), errors, found.mean()
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """One step of every network; returns metrics as scalar tensors without gradients."""

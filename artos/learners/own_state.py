@@ -17,11 +17,11 @@ from artos.buffer.actor_block import ActorBlock
 from artos.learners.context import LearnerContext
 from artos.learners.network import Network
 from artos.policies.analytic import Analytic
-from artos.policies.analytic_soft import AnalyticSoft
+from artos.policies.analytic_critics import AnalyticClimb
 from artos.policies.analytic_values import AnalyticValues
 from artos.system.snapshot import NotKept
 
-_DECIDED = Analytic | AnalyticSoft | AnalyticValues
+_DECIDED = (Analytic, AnalyticClimb, AnalyticValues)
 _log = logging.getLogger(__name__)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
+from artos.learners.deterministic import DeterministicLearner
+from artos.learners.off_policy import Obs
 from artos.learners.settings import (
     CriticsSettings,
     ReplaySettings,
@@ -19,7 +19,7 @@ from artos.learners.settings import (
     learner,
     table,
 )
-from artos.specs.configuration import Changeable
+from artos.policies.analytic_critics import AnalyticDeterministic
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import deterministic_workload
 
@@ -32,7 +32,7 @@ class DDPGSettings(CriticsSettings, kw_only=True, frozen=True):
     tau: TargetShare = 0.005
 
 
-class DDPG(OffPolicyLearner):
+class DDPG(DeterministicLearner):
     """One critic, and a policy that climbs it.
 
     Noise is independent from step to step: that of the paper, which is not, was found to be no
@@ -41,7 +41,6 @@ class DDPG(OffPolicyLearner):
 
     Settings: ClassVar[type[ReplaySettings]] = DDPGSettings
     settings: DDPGSettings
-    changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     @property
     def outputs(self) -> int:
@@ -49,25 +48,33 @@ class DDPG(OffPolicyLearner):
         return 1
 
     def setup(self, context: Any) -> None:
-        """Own a critic, and targets of critic and policy."""
+        """Also own a critic and its target, and find out whether autograd is needed."""
         super().setup(context)
         self.own_critics(self.settings.hidden, self.settings.critic_lr, 1, self.outputs)
-        self.target = self.own("target", copy.deepcopy(self.module))
+        self._analytic = self.written_down(AnalyticDeterministic.of(self.module), DDPG)
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critic, then of the policy, then of both targets."""
         obs = self.observations(batch)
-        loss, errors, q = self.compiler(
-            self._critic_loss, obs, self.following(batch), self.rows(batch)
-        )
-        self.critics.step(loss)
-        with self.critics.fixed():
-            policy_loss = self.compiler(self._policy_loss, obs)
-        self.step(policy_loss)
+        loss, errors, q = self._critic_stepped(obs, self.following(batch), self.rows(batch))
+        policy_loss = self.climb(obs, self._analytic)
         self.targets.follow(self.critics, self.settings.tau)
         self.target.follow(self.network, self.settings.tau)
         batch.prioritise(errors.abs().cpu().numpy())
-        return {"critic_loss": loss.detach(), "policy_loss": policy_loss.detach(), "q": q}
+        return {"critic_loss": loss, "policy_loss": policy_loss, "q": q}
+
+    def _critic_stepped(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What ``_critic_loss`` was before the step."""
+        if self._analytic is None:
+            loss, errors, q = self.compiler(self._critic_loss, obs, following, rows)
+            self.critics.step(loss)
+            return loss.detach(), errors, q
+        (value,) = self._analytic.targets.evaluate(following, self.target(following))
+        wanted = self.wanted(rows, value)
+        loss, errors, q = self.fit(self._analytic.critics, obs, rows, wanted, 2.0)
+        return loss, errors.squeeze(0), q
 
     def _critic_loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor]
@@ -79,11 +86,6 @@ class DDPG(OffPolicyLearner):
         errors = found - self.wanted(rows, value)
         loss = (rows["weights"] * errors.square()).mean()
         return loss, errors.detach(), found.detach().mean()
-
-    def _policy_loss(self, obs: Obs) -> Tensor:
-        """Eq. 6: the gradient of the critic's value by the policy's actions."""
-        loss: Tensor = -self.critics(obs, self.module(obs)).mean()
-        return loss
 
 
 @builder(DDPGSettings)

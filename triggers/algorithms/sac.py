@@ -20,13 +20,10 @@ from artos.learners.settings import (
     builder,
 )
 from artos.learners.soft import SoftLearner, SoftSettings
-from artos.policies.analytic_soft import AnalyticSoft
+from artos.policies.analytic_critics import AnalyticGaussian
 from artos.policies.squashed import Softmax, SquashedGaussian
 from artos.specs.workload import Workload
-from artos.system.overriding import has_own
 from triggers.algorithms.replaying import critics_workload, replay_actor
-
-_BY_AUTOGRAD = ("_critic_loss", "_policy_loss", "chosen", "step")
 
 
 class SACSettings(SoftSettings, kw_only=True, frozen=True):
@@ -47,13 +44,8 @@ class SAC(SoftLearner):
         """Also own two critics and their targets, and find out whether autograd is needed."""
         super().setup(context)
         self.own_critics(self.settings.hidden, self.settings.critic_lr)
-        changed = has_own(type(self), SAC, *_BY_AUTOGRAD)
-        needed = changed or self.settings.bfloat16 or self.compile == "on"
-        self._analytic = (
-            None
-            if needed
-            else AnalyticSoft.of(self.module, self.critics.module, self.targets.module)
-        )
+        policy = AnalyticGaussian.of(self.module)
+        self._analytic = self.written_down(policy, SAC, "chosen")
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics, then of the policy, then of the temperature."""
@@ -87,13 +79,7 @@ class SAC(SoftLearner):
         assert noise is not None
         drawn, logs = self._analytic.policy.sample(following, noise)
         value = self._analytic.targets.evaluate(following, drawn).amin(0) - temperature * logs
-        critics, actions = self._analytic.critics, self.module.bounds.unit(rows["actions"])
-        found = critics.evaluate(obs, actions)
-        errors = found - self.wanted(rows, value)
-        felt = rows["weights"] * errors
-        critics.backward(felt * (self.replicas.share / len(actions)))
-        self.critics.step_written()
-        return 0.5 * (felt * errors).sum(0).mean(), errors, found.mean()
+        return self.fit(self._analytic.critics, obs, rows, self.wanted(rows, value), 1.0)
 
     def climb(self, obs: Obs, temperature: Tensor) -> tuple[Tensor, Tensor]:
         """A step of the policy; returns the loss and the entropy, without gradients."""

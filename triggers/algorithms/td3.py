@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -10,7 +9,8 @@ import torch
 from torch import Tensor
 
 from artos.buffer.samplers.drawn_batch import DrawnBatch
-from artos.learners.off_policy import CRITIC_LR, Obs, OffPolicyLearner
+from artos.learners.deterministic import DeterministicLearner
+from artos.learners.off_policy import Obs
 from artos.learners.settings import (
     CriticsSettings,
     ReplaySettings,
@@ -19,7 +19,7 @@ from artos.learners.settings import (
     learner,
     table,
 )
-from artos.specs.configuration import Changeable
+from artos.policies.analytic_critics import AnalyticDeterministic
 from artos.specs.workload import Workload
 from triggers.algorithms.replaying import deterministic_workload
 
@@ -35,7 +35,7 @@ class TD3Settings(CriticsSettings, kw_only=True, frozen=True):
     delay: Annotated[int, learner("updates of the critics in one of the policy", ge=1)] = 2
 
 
-class TD3(OffPolicyLearner):
+class TD3(DeterministicLearner):
     """Two critics, smoothed targets, a policy that steps less often.
 
     The target's action gets noise of deviation ``target_noise``, clipped to ``target_clip``, in
@@ -45,50 +45,56 @@ class TD3(OffPolicyLearner):
     Settings: ClassVar[type[ReplaySettings]] = TD3Settings
     settings: TD3Settings
     noisy_rows: ClassVar[bool] = False
-    changeable: ClassVar[tuple[Changeable, ...]] = (*OffPolicyLearner.changeable, CRITIC_LR)
 
     def setup(self, context: Any) -> None:
-        """Own critics, and targets of critics and policy."""
+        """Also own critics and their targets, and find out whether autograd is needed."""
         super().setup(context)
         self.own_critics(self.settings.hidden, self.settings.critic_lr)
-        self.target = self.own("target", copy.deepcopy(self.module))
+        self._analytic = self.written_down(AnalyticDeterministic.of(self.module), TD3)
 
     def learn(self, batch: DrawnBatch) -> Mapping[str, Tensor]:
         """A step of the critics and, every ``delay`` updates, of the policy."""
         obs = self.observations(batch)
-        loss, errors, q = self.compiler(
-            self._critic_loss, obs, self.following(batch), self.rows(batch),
-            self.noise(self.module.bounds.size),
-        )  # fmt: skip
-        self.critics.step(loss)
+        loss, errors, q = self._critics_stepped(
+            obs, self.following(batch), self.rows(batch), self.noise(self.module.bounds.size)
+        )
         if self.critics.steps % self.settings.delay == 0:
-            with self.critics.fixed():
-                policy_loss = self.compiler(self._policy_loss, obs)
-            self.step(policy_loss)
+            self.climb(obs, self._analytic)
             self.targets.follow(self.critics, self.settings.tau)
             self.target.follow(self.network, self.settings.tau)
         batch.prioritise(errors.abs().mean(0).cpu().numpy())
-        return {"critic_loss": loss.detach(), "q": q}
+        return {"critic_loss": loss, "q": q}
+
+    def _critics_stepped(
+        self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], noise: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """What ``_critic_loss`` was before the step."""
+        if self._analytic is None:
+            loss, errors, q = self.compiler(self._critic_loss, obs, following, rows, noise)
+            self.critics.step(loss)
+            return loss.detach(), errors, q
+        value = self._analytic.targets.evaluate(following, self._smoothed(following, noise))
+        return self.fit(self._analytic.critics, obs, rows, self.wanted(rows, value.amin(0)), 2.0)
 
     def _critic_loss(
         self, obs: Obs, following: Obs, rows: Mapping[str, Tensor], noise: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The critics' loss, and without gradients the errors (2, n) and the mean value."""
         with torch.no_grad():
-            actions = self.target(following)
-            most = self.settings.target_clip
-            noise = (noise * self.settings.target_noise).clamp(-most, most)
-            smoothed = self.module.bounds.freed((actions + noise).clamp(-1, 1))
-            value = self.targets(following, smoothed).amin(0)
+            value = self.targets(following, self._smoothed(following, noise)).amin(0)
         wanted = self.wanted(rows, value)
         found = self.critics(obs, self.module.bounds.unit(rows["actions"]))
         errors = found - wanted
         loss = (rows["weights"] * errors.square()).sum(0).mean()
         return loss, errors.detach(), found.detach().mean()
 
-    def _policy_loss(self, obs: Obs) -> Tensor:
-        loss: Tensor = -self.critics(obs, self.module(obs))[0].mean()
-        return loss
+    @torch.no_grad()
+    def _smoothed(self, following: Obs, noise: Tensor) -> Tensor:
+        """The target's actions with noise."""
+        most = self.settings.target_clip
+        noise = (noise * self.settings.target_noise).clamp(-most, most)
+        smoothed: Tensor = self.module.bounds.freed((self.target(following) + noise).clamp(-1, 1))
+        return smoothed
 
 
 @builder(TD3Settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, partialmethod
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,22 +137,18 @@ def test_dqn(double: bool) -> None:
     np.testing.assert_allclose(batch.priorities, (found - aim).abs().detach(), rtol=1e-4)
 
 
-class OwnLoss(DQN):
-    """A user's."""
-
-    def loss(self, *given: Any) -> Any:
-        return super().loss(*given)
-
-
-class OwnPolicyLoss(SAC):
-    def _policy_loss(self, *given: Any) -> Any:
-        return super()._policy_loss(*given)
+def own(kind: type, method: str) -> type:
+    """A user's, which has that method of its own."""
+    inherited = getattr(kind, method)
+    return type(f"Own{kind.__name__}", (kind,), {method: partialmethod(inherited)})
 
 
-ALIKE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
-    "dqn": (DQN, OwnLoss, {}),
-    "dqn, dueling": (DQN, OwnLoss, {"dueling": True}),
-    "sac": (partial(SAC, hidden=SIDES), partial(OwnPolicyLoss, hidden=SIDES), {}),
+ALIKE: dict[str, tuple[type, str, dict[str, Any]]] = {
+    "dqn": (DQN, "loss", {}),
+    "dqn, dueling": (DQN, "loss", {"dueling": True}),
+    "sac": (SAC, "_policy_loss", {}),
+    "td3": (TD3, "_critic_loss", {}),
+    "ddpg": (DDPG, "_policy_loss", {}),
 }
 
 
@@ -161,15 +157,16 @@ ALIKE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_steps_without_autograd_are_as_with_it(
     which: str, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *kinds, more = ALIKE[which]
-    left, name = [], which[:3]
+    kind, method, more = ALIKE[which]
+    left, name = [], which.partition(",")[0]
     _, policy, spec = KINDS[name]
-    for kind in kinds:
-        monkeypatch.setitem(KINDS, name, (kind, partial(policy, **more), spec))
+    for each in (kind, own(kind, method)):
+        made_so = each if kind is DQN else partial(each, hidden=SIDES)
+        monkeypatch.setitem(KINDS, name, (made_so, partial(policy, **more), spec))
         learner = made(name)
         learner.replicas.share = share
-        assert (learner._analytic is None) == (kind is kinds[1])
-        metrics = [learner.update(a_batch(spec, seed), CALL) for seed in range(3)]
+        assert (learner._analytic is None) == (each is not kind)
+        metrics = [learner.update(a_batch(spec, seed), CALL) for seed in range(4)]
         networks = (learner.network, *learner.owned.values())
         left.append(([each.values.clone() for each in networks], metrics))
         learner.replicas.share = 1.0
@@ -177,7 +174,8 @@ def test_steps_without_autograd_are_as_with_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "network"), [("dqn", "network"), ("sac", "network"), ("sac", "critics")]
+    ("name", "network"),
+    [("dqn", "network"), ("sac", "network"), ("sac", "critics"), ("ddpg", "network")],
 )
 def test_frozen_weights_stay(name: str, network: str) -> None:
     learner = made(name)
@@ -190,7 +188,7 @@ def test_frozen_weights_stay(name: str, network: str) -> None:
     assert not torch.equal(learned[-1], at[-1])
 
 
-@pytest.mark.parametrize("name", ["dqn", "sac"])
+@pytest.mark.parametrize("name", ["dqn", "sac", "ddpg"])
 def test_what_goes_on_from_a_snapshot_steps_its_own_network(name: str) -> None:
     batch, before, after = a_batch(KINDS[name][2]), made(name), made(name)
     before.update(batch, CALL)
@@ -207,7 +205,7 @@ def test_what_goes_on_from_a_snapshot_steps_its_own_network(name: str) -> None:
 @pytest.mark.parametrize("name", ["dqn", "sac"])
 def test_what_is_asked_of_autograd_is_left_to_it(name: str, setting: dict[str, Any]) -> None:
     assert made(name, **setting)._analytic is None
-    assert made("sac-discrete")._analytic is None
+    assert made("sac-discrete")._analytic is made("d4pg")._analytic is None
 
 
 def test_the_target_of_dqn_moves_when_it_is_due() -> None:
