@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +22,16 @@ from artos.system.regular_file import opened
 from workers.checkpoint.checkpointer import Checkpointer
 from workers.checkpoint.criu.driver import Operation
 from workers.checkpoint.images import Image
+
+
+def wake(pid: int) -> None:
+    """Send ``WAKE`` to the first thread of a child, which sleeps or is about to.
+
+    A signal to the whole process could be taken by a thread of its environment meanwhile, which
+    has not blocked it: that is the end of the process or, where this is the first one of its
+    namespace, of the signal.
+    """
+    ctypes.CDLL(None).tgkill(pid, pid, int(WAKE))  # nothing happens if it has ended
 
 
 def turn_file(order: Branch, number: int = ACTOR) -> Path:
@@ -72,7 +83,8 @@ class Copies(Closing):
         """Once: to a process that does not sleep the signal is the end."""
         if self._asleep:
             self._asleep = False
-            self._actor.signal(WAKE)
+            if not self._actor.has_ended():  # else its id may be another process's now
+                wake(self._actor.pid)
 
     def look(self) -> bool:
         """Go on with what is under way; returns whether all copies have ended."""
@@ -115,7 +127,7 @@ class Copies(Closing):
                 return
             self.made[number] = self._clock.now() - copy.began
             copy.child = Child(outcome.pid, self._log)
-            os.kill(outcome.pid, WAKE)
+            wake(outcome.pid)
         if (status := copy.child.died()) is not None:
             how = f"signal {-status}" if status < 0 else f"exit status {status}"
             self._over(number, f"its process ended with {how}" if status else "")
