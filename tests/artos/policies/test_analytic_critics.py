@@ -77,12 +77,10 @@ def test_of_a_squashed_gaussian(hidden: tuple[int, ...], normalize: bool) -> Non
 
 @HIDDEN
 def test_of_a_deterministic_policy(hidden: tuple[int, ...], normalize: bool) -> None:
-    policy, obs, felt = (
-        Deterministic(SPEC, hidden, normalize=normalize), seen(), torch.randn(ROWS, 3)
-    )  # fmt: skip
+    policy, obs = Deterministic(SPEC, hidden, normalize=normalize), seen()
     exact = AnalyticDeterministic.of(policy)
     assert exact is not None
-    actions = policy(obs)
+    actions, felt = policy(obs), torch.randn(ROWS, 3)
     wanted = both(policy, actions, felt)
     torch.testing.assert_close(exact.evaluate(obs), actions)
     exact.backward(felt)

@@ -22,10 +22,11 @@ print(signal.sigwait({signal.SIGUSR1}).name, flush=True)
 
 @pytest.mark.processes
 def test_a_thread_of_the_environment_does_not_take_it() -> None:
-    command = [sys.executable, "-c", _SLEEPS]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLEEPS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
+            assert process.stdout is not None
             assert process.stdout.readline() == "blocked\n"
             wake(process.pid)
             said, _ = process.communicate("\n", timeout=60)
